@@ -1,0 +1,487 @@
+//! Server instructions per command.
+//!
+//! The server runs under callgrind, once with 2,000 and once with 12,000 of the same pipelined commands; the difference of
+//! the two totals, divided by 10,000, is what one command costs. Starting, stopping and filling the keys are in both runs and
+//! cancel out. The figure does not depend on what else the machine is doing.
+
+use crate::bodies::{session_key, Bodies, BODY_BYTES};
+use crate::report::{grouped, print_table, Limit};
+use crate::resp::{Pipeline, Reply};
+use crate::server::Server;
+use crate::{Options, Result};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::Path;
+
+const SHORT_RUN: usize = 2_000;
+const LONG_RUN: usize = 12_000;
+const WINDOW: usize = 20;
+
+/// What people write today to have a bounded list with metadata and expiry in one step.
+const SCRIPT: &str = "\
+redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('LTRIM', KEYS[1], -20, -1)
+redis.call('HSET', KEYS[2], 'last_activity', ARGV[2])
+redis.call('HINCRBY', KEYS[2], 'query_count', 1)
+redis.call('EXPIRE', KEYS[1], 604800)
+redis.call('EXPIRE', KEYS[2], 604800)
+return 1";
+
+/// One command to measure.
+struct Row {
+    /// What other rows call it.
+    id: &'static str,
+    name: String,
+    /// The row whose cost this one is compared with.
+    base: Option<&'static str>,
+    setup: Pipeline,
+    /// Sent before `setup`; its reply is an argument of the commands.
+    script: Option<&'static str>,
+    #[allow(clippy::type_complexity)]
+    command: Box<dyn Fn(&mut Pipeline, usize, &str) + Sync>,
+}
+
+impl Row {
+    fn is_the_modules(&self) -> bool {
+        self.name.starts_with("SESSION.")
+    }
+}
+
+pub fn run(options: &Options) -> Result<Vec<Limit>> {
+    let mut rows = rows(options.quick);
+    rows.retain(|row| options.module.is_some() || !row.is_the_modules());
+    if let Some(text) = &options.only {
+        rows.retain(|row| row.name.contains(text.as_str()));
+    }
+
+    let progress = std::io::stderr().is_terminal();
+    let mut measured = BTreeMap::new();
+    let mut table = Vec::new();
+    for row in &rows {
+        if progress {
+            eprint!("\r\x1b[K{} …", row.name);
+        }
+        // Redis's own commands are measured without the module: loading it must not make them look dearer.
+        let module = options.module.as_deref().filter(|_| row.is_the_modules());
+        let cost = measure(row, options, module).map_err(|error| format!("{}: {error}", row.name))?;
+        measured.insert(row.id, cost);
+        let ratio = row
+            .base
+            .and_then(|base| Some((base, cost as f64 / *measured.get(base)? as f64)));
+        table.push(vec![
+            row.name.clone(),
+            grouped(cost),
+            ratio.map_or(String::new(), |(_, ratio)| format!("{ratio:.2}")),
+            ratio.map_or(String::new(), |(base, _)| {
+                rows.iter()
+                    .find(|row| row.id == base)
+                    .map_or("", |row| &row.name)
+                    .to_owned()
+            }),
+        ]);
+    }
+    if progress {
+        eprint!("\r\x1b[K");
+    }
+
+    println!(
+        "Server instructions per command, JSON messages of {BODY_BYTES} bytes, {}\n",
+        Server::version(&options.server_bin)?
+    );
+    print_table(&["command", "instructions", "ratio", "to"], &table);
+    Ok(limits(&measured))
+}
+
+fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
+    let ratio = |id: &str, base: &str| Some(*measured.get(id)? as f64 / *measured.get(base)? as f64);
+    let mut limits = Vec::new();
+    let mut at_most = |what: &str, value: Option<f64>, bound: f64| {
+        limits.extend(value.map(|value| Limit::at_most(what, value, bound)))
+    };
+    at_most(
+        "APPEND to a full window / RPUSH, one body",
+        ratio("append-constant", "rpush-constant"),
+        1.6,
+    );
+    at_most(
+        "APPEND to a full window / RPUSH, varied bodies",
+        ratio("append", "rpush"),
+        1.6,
+    );
+    at_most(
+        "APPEND to a full window / the script",
+        ratio("append", "script"),
+        1.0 / 7.0,
+    );
+    at_most("RANGE of 20 messages / LRANGE", ratio("range", "lrange"), 1.1);
+    at_most("GET of 20 messages / LRANGE", ratio("get", "lrange"), 2.0);
+    for (what, id) in [("10,000", "append-10000"), ("1,000,000", "append-1000000")] {
+        if let Some(value) = ratio(id, "append-100") {
+            let what = format!("APPEND to {what} messages / to 100");
+            limits.push(Limit {
+                at_least: 0.9,
+                ..Limit::at_most(what, value, 1.1)
+            });
+        }
+    }
+    limits
+}
+
+/// Instructions per command. The two runs go side by side: nothing here depends on time.
+///
+/// Each server seeds its hash tables at random. Whether two command names share a bucket is luck that costs some 80
+/// instructions, so the least of a few runs is taken: what the command costs when nothing is in its way.
+fn measure(row: &Row, options: &Options, module: Option<&Path>) -> Result<u64> {
+    let total = |commands| total_of_run(row, commands, &options.server_bin, module);
+    let (mut least_short, mut least_long) = (u64::MAX, u64::MAX);
+    for _ in 0..options.repeat {
+        let (short, long) = std::thread::scope(|scope| {
+            let short = scope.spawn(|| total(SHORT_RUN));
+            let long = total(LONG_RUN);
+            (short.join().expect("a run does not panic"), long)
+        });
+        least_short = least_short.min(short?);
+        least_long = least_long.min(long?);
+    }
+    Ok(least_long.saturating_sub(least_short) / (LONG_RUN - SHORT_RUN) as u64)
+}
+
+fn total_of_run(row: &Row, commands: usize, server_bin: &Path, module: Option<&Path>) -> Result<u64> {
+    let mut server = Server::start_counted(server_bin, module)?;
+    let mut connection = server.connect()?;
+    let sha = match row
+        .script
+        .map(|script| connection.call(["SCRIPT", "LOAD", script]))
+        .transpose()?
+    {
+        Some(Reply::Text(sha)) => sha,
+        _ => String::new(),
+    };
+    if !row.setup.is_empty() {
+        connection.send(&row.setup)?;
+    }
+    let mut pipeline = Pipeline::default();
+    for number in 0..commands {
+        (row.command)(&mut pipeline, number, &sha);
+    }
+    connection.send(&pipeline)?;
+    server.stop_and_count(connection)
+}
+
+/// Message numbers of the setup, out of the way of those that the measured commands send.
+const SETUP_NUMBERS: usize = 20_000;
+
+fn rows(quick: bool) -> Vec<Row> {
+    use Bodies::{Constant, Varied};
+    let key = session_key(0);
+    let mut rows = Vec::new();
+
+    rows.push(simple("ping", "PING", None, vec!["PING".into()]));
+
+    let push = |id, name: &str, base, bodies: Bodies| {
+        let key = key.clone();
+        let command =
+            move |pipeline: &mut Pipeline, number, _: &str| pipeline.push(["RPUSH", &key, &bodies.json(number)]);
+        row(id, name, base, command)
+    };
+    rows.push(push("rpush-constant", "RPUSH, one body", None, Constant));
+    rows.push(push("rpush", "RPUSH", None, Varied));
+
+    let (messages_key, key_for_script) = (format!("{key}:messages"), key.clone());
+    let script = move |pipeline: &mut Pipeline, number, sha: &str| {
+        let (body, now) = (Varied.json(number), (1_768_384_800_000 + number).to_string());
+        pipeline.push(["EVALSHA", sha, "2", &messages_key, &key_for_script, &body, &now]);
+    };
+    rows.push(Row {
+        script: Some(SCRIPT),
+        ..row(
+            "script",
+            "EVALSHA of RPUSH LTRIM HSET HINCRBY 2×EXPIRE",
+            Some("rpush"),
+            script,
+        )
+    });
+
+    let key_for_stream = key.clone();
+    let add = move |pipeline: &mut Pipeline, number, _: &str| {
+        pipeline.push([
+            "XADD",
+            &key_for_stream,
+            "MAXLEN",
+            "~",
+            "20",
+            "*",
+            "m",
+            &Varied.json(number),
+        ]);
+    };
+    rows.push(row("xadd", "XADD MAXLEN ~ 20", Some("rpush"), add));
+
+    // The window is full before the first command counts.
+    let append = |id, name: &str, base, bodies: Bodies| {
+        let session = key.clone();
+        let command = move |pipeline: &mut Pipeline, number, _: &str| {
+            pipeline.push(["SESSION.APPEND", &session, "JSON", &bodies.json(number)])
+        };
+        Row {
+            setup: full_window(&key),
+            ..row(id, name, base, command)
+        }
+    };
+    rows.push(append(
+        "append-constant",
+        "SESSION.APPEND JSON, window 20, one body",
+        Some("rpush-constant"),
+        Constant,
+    ));
+    rows.push(append(
+        "append",
+        "SESSION.APPEND JSON, window 20",
+        Some("rpush"),
+        Varied,
+    ));
+
+    let session = key.clone();
+    let msg = move |pipeline: &mut Pipeline, number, _: &str| {
+        let (role, content) = Varied.role_and_content(number);
+        pipeline.push(["SESSION.APPEND", &session, "MSG", role, &content]);
+    };
+    rows.push(Row {
+        setup: full_window(&key),
+        ..row("append-msg", "SESSION.APPEND MSG, window 20", Some("rpush"), msg)
+    });
+
+    let session = key.clone();
+    let dedup = move |pipeline: &mut Pipeline, number, _: &str| {
+        let token = format!("request-{number:08}");
+        pipeline.push([
+            "SESSION.APPEND",
+            &session,
+            "DEDUP",
+            &token,
+            "JSON",
+            &Varied.json(number),
+        ]);
+    };
+    rows.push(Row {
+        setup: full_window(&key),
+        ..row(
+            "append-dedup",
+            "SESSION.APPEND DEDUP JSON, window 20",
+            Some("rpush"),
+            dedup,
+        )
+    });
+
+    let session = key.clone();
+    let tools = move |pipeline: &mut Pipeline, number, _: &str| {
+        pipeline.push(["SESSION.APPEND", &session, "JSON", &tool_body(number)]);
+    };
+    rows.push(Row {
+        setup: full_window(&key),
+        ..row(
+            "append-tools",
+            "SESSION.APPEND JSON, window 20, calls and answers",
+            Some("rpush"),
+            tools,
+        )
+    });
+
+    // "Holding 100" must stay true for 12,000 appends: they go to 600 sessions in turn, none of which grows by more than 20.
+    // Their sizes are staggered, so that filling and sealing a chunk falls evenly on the measured commands.
+    let session_at = |number: usize| session_key(1 + number % 600);
+    let mut hundred = Pipeline::default();
+    for index in 0..600 {
+        unbounded(&mut hundred, &session_at(index), 90 + index % 20);
+    }
+    let command = move |pipeline: &mut Pipeline, number, _: &str| {
+        pipeline.push(["SESSION.APPEND", &session_at(number), "JSON", &Varied.json(number)]);
+    };
+    rows.push(Row {
+        setup: hundred,
+        ..row(
+            "append-100",
+            "SESSION.APPEND JSON, no window, 100 messages",
+            Some("rpush"),
+            command,
+        )
+    });
+
+    for (id, name, messages) in [
+        (
+            "append-10000",
+            "SESSION.APPEND JSON, no window, 10,000 messages",
+            10_000,
+        ),
+        (
+            "append-1000000",
+            "SESSION.APPEND JSON, no window, 1,000,000 messages",
+            1_000_000,
+        ),
+    ] {
+        if quick && messages > 10_000 {
+            continue;
+        }
+        let mut setup = Pipeline::default();
+        unbounded(&mut setup, &key, messages);
+        rows.push(Row {
+            setup,
+            ..append(id, name, Some("rpush"), Varied)
+        });
+    }
+
+    let mut list = Pipeline::default();
+    for number in 0..WINDOW {
+        list.push(["RPUSH", &key, &Varied.json(SETUP_NUMBERS + number)]);
+    }
+    rows.push(Row {
+        setup: list,
+        ..simple(
+            "lrange",
+            "LRANGE 0 -1 of 20 messages",
+            None,
+            vec!["LRANGE".into(), key.clone(), "0".into(), "-1".into()],
+        )
+    });
+    let mut list = Pipeline::default();
+    list.push(["RPUSH", &key, &Varied.json(0)]);
+    rows.push(Row {
+        setup: list,
+        ..simple("llen", "LLEN", None, vec!["LLEN".into(), key.clone()])
+    });
+
+    for (id, name, base, command) in [
+        (
+            "range",
+            "SESSION.RANGE 0 -1 of 20 messages",
+            "lrange",
+            vec!["SESSION.RANGE".to_owned(), key.clone(), "0".into(), "-1".into()],
+        ),
+        (
+            "get",
+            "SESSION.GET of 20 messages",
+            "lrange",
+            vec!["SESSION.GET".to_owned(), key.clone()],
+        ),
+        (
+            "context",
+            "SESSION.CONTEXT of 20 messages",
+            "lrange",
+            vec!["SESSION.CONTEXT".to_owned(), key.clone()],
+        ),
+        (
+            "len",
+            "SESSION.LEN",
+            "llen",
+            vec!["SESSION.LEN".to_owned(), key.clone()],
+        ),
+        (
+            "info",
+            "SESSION.INFO",
+            "llen",
+            vec!["SESSION.INFO".to_owned(), key.clone()],
+        ),
+    ] {
+        rows.push(Row {
+            setup: full_window(&key),
+            ..simple(id, name, Some(base), command)
+        });
+    }
+    rows
+}
+
+fn row(
+    id: &'static str,
+    name: &str,
+    base: Option<&'static str>,
+    command: impl Fn(&mut Pipeline, usize, &str) + Sync + 'static,
+) -> Row {
+    Row {
+        id,
+        name: name.to_owned(),
+        base,
+        setup: Pipeline::default(),
+        script: None,
+        command: Box::new(command),
+    }
+}
+
+/// A row that sends the same command again and again.
+fn simple(id: &'static str, name: &str, base: Option<&'static str>, command: Vec<String>) -> Row {
+    row(id, name, base, move |pipeline, _, _| pipeline.push(&command))
+}
+
+/// A session of the default settings whose window has been full for a while.
+fn full_window(key: &str) -> Pipeline {
+    let mut setup = Pipeline::default();
+    for number in 0..3 * WINDOW {
+        setup.push([
+            "SESSION.APPEND",
+            key,
+            "JSON",
+            &Bodies::Varied.json(SETUP_NUMBERS + number),
+        ]);
+    }
+    setup
+}
+
+/// A session without a window that holds so many messages.
+fn unbounded(setup: &mut Pipeline, key: &str, messages: usize) {
+    setup.push(["SESSION.CREATE", key, "LIMIT", "maxlen", "0"]);
+    let bodies: Vec<String> = (0..messages)
+        .map(|number| Bodies::Varied.json(SETUP_NUMBERS + number))
+        .collect();
+    for batch in bodies.chunks(1_000) {
+        setup.push(
+            ["SESSION.APPEND", key, "JSON"]
+                .into_iter()
+                .chain(batch.iter().map(String::as_str)),
+        );
+    }
+}
+
+/// A call and its answer in turn, of the usual size.
+fn tool_body(number: usize) -> String {
+    let id = format!("call_{:08}", number / 2);
+    let (before, after) = if number.is_multiple_of(2) {
+        let before = format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"{id}","type":"function","function":{{"name":"get_order","arguments":""#
+        );
+        (before, r#""}}]}"#)
+    } else {
+        (
+            format!(r#"{{"role":"tool","tool_call_id":"{id}","name":"get_order","content":""#),
+            r#""}"#,
+        )
+    };
+    let text = crate::bodies::Sequence::seeded(number as u64).text(BODY_BYTES - before.len() - after.len());
+    format!("{before}{text}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_bodies_have_the_size_and_answers_find_their_call() {
+        for number in 0..100 {
+            assert_eq!(tool_body(number).len(), BODY_BYTES);
+        }
+        let call: serde_json::Value = serde_json::from_str(&tool_body(6)).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&tool_body(7)).unwrap();
+        assert_eq!(call["tool_calls"][0]["id"], answer["tool_call_id"]);
+    }
+
+    #[test]
+    fn every_base_is_measured_before_what_is_compared_with_it() {
+        let rows = rows(true);
+        for (index, row) in rows.iter().enumerate() {
+            assert!(
+                row.base
+                    .is_none_or(|base| rows[..index].iter().any(|earlier| earlier.id == base)),
+                "{}",
+                row.name
+            );
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Ratios of redis-session against Redis's own commands: server instructions, memory, wall clock.
+//!
+//! Wall times on a shared machine say little, so what has a limit is counted, not timed: instructions under callgrind and
+//! bytes of `used_memory` repeat from run to run. See [`instructions`] and [`memory`] for how each figure comes about.
+//! `scripts/bench` builds the module and runs this.
+
+mod bodies;
+mod conversations;
+mod instructions;
+mod memory;
+mod report;
+mod resp;
+mod server;
+mod throughput;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+const USAGE: &str = "\
+redis-session-benches instructions [--check] [--quick] [--only TEXT] [--repeat N] [--no-module]
+redis-session-benches memory [--check] [--copies N]
+redis-session-benches throughput
+
+  --check      exit with 1 if a figure is over its limit
+  --quick      leave out the session of a million messages
+  --only TEXT  only the rows whose name contains TEXT
+  --repeat N   so many runs of each row, of which the cheapest counts (3)
+  --no-module  only Redis's own commands
+  --copies N   the conversations N times, under different keys
+
+Environment: SERVER_BIN (default redis-server), MODULE (default libredis_session.so beside this program).";
+
+/// What the command line and the environment say.
+pub struct Options {
+    pub server_bin: PathBuf,
+    /// `None` measures Redis's own commands only.
+    pub module: Option<PathBuf>,
+    pub check: bool,
+    pub quick: bool,
+    pub only: Option<String>,
+    pub repeat: usize,
+    pub copies: usize,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(within_limits) if within_limits => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether nothing asked to be checked was over its limit.
+fn run() -> Result<bool> {
+    let mut arguments = std::env::args().skip(1);
+    let Some(subcommand) = arguments.next() else {
+        return Err(USAGE.into());
+    };
+    let mut options = Options {
+        server_bin: std::env::var_os("SERVER_BIN")
+            .unwrap_or_else(|| "redis-server".into())
+            .into(),
+        module: Some(module_path()?),
+        check: false,
+        quick: false,
+        only: None,
+        repeat: 3,
+        copies: 1,
+    };
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--check" => options.check = true,
+            "--quick" => options.quick = true,
+            "--no-module" => options.module = None,
+            "--only" => options.only = Some(arguments.next().ok_or(USAGE)?),
+            "--repeat" => options.repeat = positive(arguments.next())?,
+            "--copies" => options.copies = positive(arguments.next())?,
+            _ => return Err(USAGE.into()),
+        }
+    }
+    if let Some(module) = &options.module {
+        if !module.exists() {
+            return Err(format!("there is no module at {}: build it, or set MODULE", module.display()).into());
+        }
+    }
+    let limits = match subcommand.as_str() {
+        "instructions" => instructions::run(&options)?,
+        "memory" => memory::run(&options)?,
+        "throughput" => throughput::run(&options).map(|()| Vec::new())?,
+        _ => return Err(USAGE.into()),
+    };
+    let all_hold = report::print_limits(&limits);
+    Ok(all_hold || !options.check)
+}
+
+fn positive(argument: Option<String>) -> Result<usize> {
+    argument
+        .and_then(|text| text.parse().ok())
+        .filter(|number| *number > 0)
+        .ok_or_else(|| USAGE.into())
+}
+
+fn module_path() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("MODULE") {
+        return Ok(std::fs::canonicalize(&path).unwrap_or_else(|_| path.into()));
+    }
+    let name = if cfg!(target_os = "macos") {
+        "libredis_session.dylib"
+    } else {
+        "libredis_session.so"
+    };
+    Ok(std::env::current_exe()?.with_file_name(name))
+}

@@ -1,0 +1,169 @@
+//! A raw RESP2 client: commands are encoded beforehand, sent in one pipeline, and their replies counted rather than kept,
+//! so that the client costs as little as possible beside the server it measures.
+
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Commands that are sent together.
+const BATCH: usize = 50;
+
+/// Encoded commands, one after the other.
+#[derive(Default)]
+pub struct Pipeline {
+    bytes: Vec<u8>,
+    /// Where each command ends in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl Pipeline {
+    pub fn push<A: AsRef<[u8]>>(&mut self, arguments: impl IntoIterator<Item = A>) {
+        let arguments: Vec<A> = arguments.into_iter().collect();
+        self.bytes
+            .extend_from_slice(format!("*{}\r\n", arguments.len()).as_bytes());
+        for argument in &arguments {
+            let argument = argument.as_ref();
+            self.bytes
+                .extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+            self.bytes.extend_from_slice(argument);
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        self.ends.push(self.bytes.len());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+/// The few kinds of replies whose content a benchmark looks at.
+#[derive(Debug, PartialEq)]
+pub enum Reply {
+    Text(String),
+    Integer(i64),
+    /// Its elements are counted only.
+    Array(usize),
+    Nil,
+}
+
+pub struct Connection {
+    writer: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Connection {
+    pub fn open(socket: &Path) -> Result<Connection> {
+        let writer = UnixStream::connect(socket)?;
+        let reader = BufReader::with_capacity(256 * 1024, writer.try_clone()?);
+        Ok(Connection { writer, reader })
+    }
+
+    /// Sends everything, `BATCH` commands at a time, each when the replies to the last have come; the first error reply is
+    /// the error.
+    ///
+    /// In batches, because the server's reads are then cut the same way every time: with one long stream it depends on the
+    /// moment how much the next read finds, and the instructions per command with it.
+    pub fn send(&mut self, pipeline: &Pipeline) -> Result<()> {
+        let mut begin = 0;
+        for ends in pipeline.ends.chunks(BATCH) {
+            let end = ends[ends.len() - 1];
+            let Connection { writer, reader } = self;
+            // Writing and reading go on at the same time: a server whose replies nobody reads stops reading commands.
+            std::thread::scope(|scope| {
+                let sender = scope.spawn(|| writer.write_all(&pipeline.bytes[begin..end]));
+                for _ in ends {
+                    read_reply(reader)?;
+                }
+                sender.join().expect("the sender does not panic")
+            })?;
+            begin = end;
+        }
+        Ok(())
+    }
+
+    pub fn call<A: AsRef<[u8]>>(&mut self, arguments: impl IntoIterator<Item = A>) -> Result<Reply> {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(arguments);
+        self.writer.write_all(&pipeline.bytes)?;
+        read_reply(&mut self.reader)
+    }
+
+    /// One figure of `INFO section`.
+    pub fn info(&mut self, section: &str, field: &str) -> Result<String> {
+        match self.call(["INFO", section])? {
+            Reply::Text(text) => text
+                .lines()
+                .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+                .map(|value| value.trim_end().to_owned())
+                .ok_or_else(|| protocol_error(&format!("INFO {section} has no {field}"))),
+            other => Err(protocol_error(&format!("INFO answered {other:?}"))),
+        }
+    }
+}
+
+fn read_reply(reader: &mut BufReader<UnixStream>) -> Result<Reply> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Err(protocol_error("the server closed the connection"));
+    }
+    let rest = line.get(1..).unwrap_or_default().trim_end();
+    let number = || {
+        rest.parse::<i64>()
+            .map_err(|_| protocol_error(&format!("unexpected reply {line:?}")))
+    };
+    match line.as_bytes().first() {
+        Some(b'+') => Ok(Reply::Text(rest.to_owned())),
+        Some(b'-') => Err(Error::other(format!("the server answered: {rest}"))),
+        Some(b':') => Ok(Reply::Integer(number()?)),
+        Some(b'$') => match usize::try_from(number()?) {
+            Ok(length) => {
+                let mut bytes = vec![0; length + 2];
+                reader.read_exact(&mut bytes)?;
+                bytes.truncate(length);
+                Ok(Reply::Text(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+            Err(_) => Ok(Reply::Nil),
+        },
+        Some(b'*') => match usize::try_from(number()?) {
+            Ok(length) => {
+                for _ in 0..length {
+                    read_reply(reader)?;
+                }
+                Ok(Reply::Array(length))
+            }
+            Err(_) => Ok(Reply::Nil),
+        },
+        _ => Err(protocol_error(&format!("unexpected reply {line:?}"))),
+    }
+}
+
+fn protocol_error(text: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_encoded_as_arrays_of_bulk_strings() {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(["RPUSH", "k", "é"]);
+        assert_eq!(pipeline.bytes, "*3\r\n$5\r\nRPUSH\r\n$1\r\nk\r\n$2\r\né\r\n".as_bytes());
+    }
+
+    #[test]
+    fn replies_are_read_to_their_end() {
+        let (mut server, client) = UnixStream::pair().unwrap();
+        server
+            .write_all(b"*2\r\n$2\r\nhi\r\n*1\r\n$-1\r\n:7\r\n-ERR no\r\n")
+            .unwrap();
+        let mut reader = BufReader::new(client);
+        assert_eq!(read_reply(&mut reader).unwrap(), Reply::Array(2));
+        assert_eq!(read_reply(&mut reader).unwrap(), Reply::Integer(7));
+        assert_eq!(
+            read_reply(&mut reader).unwrap_err().to_string(),
+            "the server answered: ERR no"
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! Typed access to the `SESSION.*` commands over redis-rs connections.

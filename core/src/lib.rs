@@ -1,0 +1,18 @@
+pub mod dedup;
+mod document;
+pub mod entity;
+pub mod hash;
+pub mod json;
+pub mod limits;
+pub mod log;
+pub mod message;
+pub mod messages;
+mod payload;
+mod range;
+pub mod session;
+pub mod shared;
+pub mod time;
+mod varint;
+pub use payload::PayloadError;
+pub use range::{Bounds, Context, ContextBounds, Range};
+pub use session::Session;

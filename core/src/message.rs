@@ -1,0 +1,415 @@
+//! What the engine reads from a message body, and the two bodies it composes itself. A body that came in as JSON is never
+//! rewritten: it is stored and given back byte for byte.
+
+use std::borrow::Cow;
+
+use crate::hash::hash32;
+use crate::json::{self, RawString, Value};
+use crate::time::{self, MAX_TIME_MS, MIN_TIME_MS};
+
+/// Who speaks. Names that are common take no room in a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role<'a> {
+    User,
+    Assistant,
+    System,
+    Tool,
+    Developer,
+    Other,
+    Named(Cow<'a, str>),
+}
+
+impl<'a> Role<'a> {
+    pub fn from_name(name: impl Into<Cow<'a, str>>) -> Self {
+        let name = name.into();
+        match name.as_ref() {
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "system" => Role::System,
+            "tool" => Role::Tool,
+            "developer" => Role::Developer,
+            "other" => Role::Other,
+            _ => Role::Named(name),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::System => "system",
+            Role::Tool => "tool",
+            Role::Developer => "developer",
+            Role::Other => "other",
+            Role::Named(name) => name,
+        }
+    }
+}
+
+/// What is read from one body. Everything borrows from the body where it can.
+#[derive(Debug, PartialEq)]
+pub struct Facts<'a> {
+    pub role: Role<'a>,
+    /// The body's own `timestamp` or `created_at`, if readable.
+    pub time_ms: Option<i64>,
+    pub token_count: Option<u32>,
+    /// The ids of the tool calls this message makes.
+    pub calls: Vec<Cow<'a, str>>,
+    /// The id of the tool call this message answers.
+    pub answers: Option<Cow<'a, str>>,
+    pub entity_refs: Vec<Cow<'a, str>>,
+}
+
+/// Reads a body in one pass over its bytes, or says why it is not one JSON object.
+///
+/// - role: `role` if a string; else from `type`: `human`→user, `ai`→assistant, `system`, `tool`, `function_call`→assistant,
+///   `function_call_output`→tool; else other.
+/// - a body *calls* with `tool_calls[].id`, or `type:"function_call"` with `call_id`; it *answers* with `tool_call_id`, or
+///   `type:"function_call_output"` with `call_id`.
+/// - a key given twice counts as given last; a value of another kind than expected counts as absent.
+pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
+    let mut role = None;
+    let mut kind = None;
+    let mut timestamp = None;
+    let mut created_at = None;
+    let mut token_count = None;
+    let mut tool_calls = None;
+    let mut tool_call_id = None;
+    let mut call_id = None;
+    let mut entity_refs = None;
+    json::read_object(body, |key, value| match key.decode().as_ref() {
+        "role" => role = string(value),
+        "type" => kind = string(value),
+        "timestamp" => timestamp = time_ms(value),
+        "created_at" => created_at = time_ms(value),
+        "token_count" => token_count = count(value),
+        "tool_calls" => tool_calls = array(value),
+        "tool_call_id" => tool_call_id = string(value),
+        "call_id" => call_id = string(value),
+        "entity_refs" => entity_refs = array(value),
+        _ => {}
+    })?;
+    let mut calls = Vec::new();
+    if let Some(array) = tool_calls {
+        json::elements(array, |element| calls.extend(id_of(element)));
+    }
+    let mut answers = tool_call_id.map(|id: RawString| id.decode());
+    let mut refs = Vec::new();
+    if let Some(array) = entity_refs {
+        json::elements(array, |element| refs.extend(element.as_string()));
+    }
+    let kind = kind.map(|kind: RawString| kind.decode());
+    match kind.as_deref() {
+        Some("function_call") => calls.extend(call_id.map(|id: RawString| id.decode())),
+        Some("function_call_output") if answers.is_none() => answers = call_id.map(|id| id.decode()),
+        _ => {}
+    }
+    let role = match (role, kind.as_deref()) {
+        (Some(role), _) => Role::from_name(role.decode()),
+        (None, Some("human")) => Role::User,
+        (None, Some("ai" | "function_call")) => Role::Assistant,
+        (None, Some("system")) => Role::System,
+        (None, Some("tool" | "function_call_output")) => Role::Tool,
+        (None, _) => Role::Other,
+    };
+    Ok(Facts {
+        role,
+        time_ms: timestamp.or(created_at),
+        token_count,
+        calls,
+        answers,
+        entity_refs: refs,
+    })
+}
+
+/// The ids of the calls that an accepted body makes: what tells two ids of one hash apart.
+pub fn calls_of(body: &[u8]) -> Vec<String> {
+    read(body)
+        .map(|facts| facts.calls.into_iter().map(Cow::into_owned).collect())
+        .unwrap_or_default()
+}
+
+/// A call id as a record keeps it.
+pub fn call_hash(id: &str) -> u32 {
+    hash32(id.as_bytes())
+}
+
+/// The default count: one token for each four bytes begun.
+pub fn estimated_tokens(body_bytes: usize) -> u32 {
+    u32::try_from(body_bytes.div_ceil(4)).unwrap_or(u32::MAX)
+}
+
+fn string<'a>(value: Value<'a>) -> Option<RawString<'a>> {
+    match value {
+        Value::String(string) => Some(string),
+        _ => None,
+    }
+}
+
+fn array<'a>(value: Value<'a>) -> Option<&'a str> {
+    match value {
+        Value::Array(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn count(value: Value<'_>) -> Option<u32> {
+    match value {
+        Value::Number(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn id_of<'a>(call: Value<'a>) -> Option<Cow<'a, str>> {
+    let Value::Object(object) = call else { return None };
+    let mut id = None;
+    json::members(object, |key, value| {
+        if key.decode() == "id" {
+            id = value.as_string();
+        }
+    });
+    id
+}
+
+/// An ISO 8601 string, or a number: seconds below 1e11, else milliseconds.
+fn time_ms(value: Value<'_>) -> Option<i64> {
+    match value {
+        Value::String(text) => time::parse_iso_8601(&text.decode()),
+        Value::Number(text) => {
+            let number: f64 = text.parse().ok()?;
+            let time_ms = if number < 1e11 { number * 1000.0 } else { number };
+            (MIN_TIME_MS as f64..=MAX_TIME_MS as f64)
+                .contains(&time_ms)
+                .then_some(time_ms as i64)
+        }
+        _ => None,
+    }
+}
+
+/// A tool call of a message that is composed here.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolCall<'a> {
+    pub id: &'a str,
+    pub name: &'a str,
+    pub arguments: &'a str,
+}
+
+/// The parts of `MSG role content …`.
+#[derive(Debug, Clone, Default)]
+pub struct Draft<'a> {
+    pub role: &'a str,
+    pub content: &'a str,
+    pub name: Option<&'a str>,
+    pub id: Option<&'a str>,
+    pub tool_call_id: Option<&'a str>,
+    pub tool_calls: Vec<ToolCall<'a>>,
+    pub entity_refs: Vec<&'a str>,
+}
+
+/// Composes `{"role":…,"content":…,"timestamp":…}` plus, where given, `name`, `id`, `tool_call_id`, `tool_calls`, `entity_refs`.
+pub fn compose(draft: &Draft<'_>, time_ms: i64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(draft.content.len() + 96);
+    out.extend_from_slice(b"{\"role\":");
+    json::write_string(&mut out, draft.role);
+    out.extend_from_slice(b",\"content\":");
+    json::write_string(&mut out, draft.content);
+    out.extend_from_slice(b",\"timestamp\":");
+    time::write_json(&mut out, Some(time_ms));
+    for (key, value) in [
+        ("name", draft.name),
+        ("id", draft.id),
+        ("tool_call_id", draft.tool_call_id),
+    ] {
+        if let Some(value) = value {
+            write_member(&mut out, key, value);
+        }
+    }
+    for (i, call) in draft.tool_calls.iter().enumerate() {
+        out.extend_from_slice(if i == 0 {
+            b",\"tool_calls\":[{\"id\":"
+        } else {
+            b",{\"id\":"
+        });
+        json::write_string(&mut out, call.id);
+        write_member(&mut out, "name", call.name);
+        write_member(&mut out, "arguments", call.arguments);
+        out.push(b'}');
+    }
+    if !draft.tool_calls.is_empty() {
+        out.push(b']');
+    }
+    for (i, entity) in draft.entity_refs.iter().enumerate() {
+        out.extend_from_slice(if i == 0 { b",\"entity_refs\":[" } else { b"," });
+        json::write_string(&mut out, entity);
+    }
+    if !draft.entity_refs.is_empty() {
+        out.push(b']');
+    }
+    out.push(b'}');
+    out
+}
+
+/// What a redacted message reads: its role, that it was redacted and why, and the ids that tie tool exchanges together.
+pub fn redacted(body: &[u8], reason: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let role = read(body).map_or(Role::Other, |facts| facts.role);
+    out.extend_from_slice(b"{\"role\":");
+    json::write_string(&mut out, role.as_str());
+    out.extend_from_slice(b",\"content\":\"[redacted]\",\"redacted\":true");
+    if let Some(reason) = reason {
+        write_member(&mut out, "reason", reason);
+    }
+    let mut kept: [(&str, Option<Cow<'_, str>>); 3] = [("tool_call_id", None), ("type", None), ("call_id", None)];
+    let mut calls = Vec::new();
+    let _ = json::read_object(body, |key, value| {
+        let key = key.decode();
+        if key == "tool_calls" {
+            calls.clear();
+            if let Some(text) = array(value) {
+                json::elements(text, |element| calls.extend(id_of(element)));
+            }
+        } else if let Some(slot) = kept.iter_mut().find(|(name, _)| *name == key) {
+            slot.1 = value.as_string();
+        }
+    });
+    for (i, id) in calls.iter().enumerate() {
+        out.extend_from_slice(if i == 0 {
+            b",\"tool_calls\":[{\"id\":"
+        } else {
+            b",{\"id\":"
+        });
+        json::write_string(&mut out, id);
+        out.push(b'}');
+    }
+    if !calls.is_empty() {
+        out.push(b']');
+    }
+    for (key, value) in &kept {
+        if let Some(value) = value {
+            write_member(&mut out, key, value);
+        }
+    }
+    out.push(b'}');
+    out
+}
+
+fn write_member(out: &mut Vec<u8>, key: &str, value: &str) {
+    out.push(b',');
+    json::write_string(out, key);
+    out.push(b':');
+    json::write_string(out, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(body: &str) -> Facts<'_> {
+        read(body.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn role_is_the_body_s_own_else_what_its_type_says() {
+        for (body, role) in [
+            (r#"{"role":"user","type":"ai"}"#, "user"),
+            (r#"{"role":"critic"}"#, "critic"),
+            (r#"{"role":""}"#, ""),
+            (r#"{"role":5,"type":"human"}"#, "user"),
+            (r#"{"role":"x","role":null,"type":"ai"}"#, "assistant"),
+            (r#"{"type":"system"}"#, "system"),
+            (r#"{"type":"tool"}"#, "tool"),
+            (r#"{"type":"function_call"}"#, "assistant"),
+            (r#"{"type":"function_call_output"}"#, "tool"),
+            (r#"{"type":"chat"}"#, "other"),
+            (r#"{}"#, "other"),
+            (r#"{"r\u006fle":"us\u0065r"}"#, "user"),
+        ] {
+            assert_eq!(facts(body).role.as_str(), role, "{body}");
+        }
+    }
+
+    #[test]
+    fn calls_and_answers_of_both_shapes() {
+        let chat = facts(r#"{"role":"assistant","tool_calls":[{"id":"a"},{"id":7},{"x":1},"s",{"id":"b","id":"c"}]}"#);
+        assert_eq!(chat.calls, ["a", "c"]);
+        assert_eq!(facts(r#"{"tool_call_id":"a"}"#).answers.as_deref(), Some("a"));
+        assert_eq!(facts(r#"{"type":"function_call","call_id":"f"}"#).calls, ["f"]);
+        let output = facts(r#"{"type":"function_call_output","call_id":"f"}"#);
+        assert_eq!((output.answers.as_deref(), output.calls.len()), (Some("f"), 0));
+        assert_eq!(facts(r#"{"call_id":"f"}"#).calls.len(), 0);
+    }
+
+    #[test]
+    fn times_and_tokens() {
+        assert_eq!(
+            facts(r#"{"timestamp":"2026-01-14T10:00:00Z","created_at":5}"#).time_ms,
+            Some(1_768_384_800_000)
+        );
+        assert_eq!(
+            facts(r#"{"timestamp":"soon","created_at":1736850000.5}"#).time_ms,
+            Some(1_736_850_000_500)
+        );
+        assert_eq!(
+            facts(r#"{"created_at":1736850000500}"#).time_ms,
+            Some(1_736_850_000_500)
+        );
+        assert_eq!(facts(r#"{"timestamp":1e300}"#).time_ms, None);
+        assert_eq!(facts(r#"{"token_count":12}"#).token_count, Some(12));
+        for body in [
+            r#"{"token_count":12.5}"#,
+            r#"{"token_count":-1}"#,
+            r#"{"token_count":"12"}"#,
+            r#"{"token_count":99999999999}"#,
+        ] {
+            assert_eq!(facts(body).token_count, None, "{body}");
+        }
+        assert_eq!([0, 1, 4, 5].map(estimated_tokens), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn a_draft_is_composed_in_the_documented_order() {
+        let draft = Draft {
+            role: "assistant",
+            content: "a \"b\"\n",
+            name: Some("n"),
+            id: Some("i"),
+            tool_call_id: Some("t"),
+            tool_calls: vec![
+                ToolCall {
+                    id: "c1",
+                    name: "f",
+                    arguments: "{\"x\":1}",
+                },
+                ToolCall {
+                    id: "c2",
+                    name: "g",
+                    arguments: "",
+                },
+            ],
+            entity_refs: vec!["e1", "e2"],
+        };
+        let body = compose(&draft, 1_768_384_800_000);
+        assert_eq!(
+            std::str::from_utf8(&body).unwrap(),
+            r#"{"role":"assistant","content":"a \"b\"\n","timestamp":"2026-01-14T10:00:00.000Z","name":"n","id":"i","tool_call_id":"t","tool_calls":[{"id":"c1","name":"f","arguments":"{\"x\":1}"},{"id":"c2","name":"g","arguments":""}],"entity_refs":["e1","e2"]}"#
+        );
+        assert!(read(&body).is_ok());
+    }
+
+    #[test]
+    fn redaction_keeps_role_and_tool_ids_only() {
+        let body =
+            br#"{"content":"secret","tool_calls":[{"id":"c1","name":"f","arguments":"secret"}],"role":"assistant"}"#;
+        assert_eq!(
+            String::from_utf8(redacted(body, Some("pii"))).unwrap(),
+            r#"{"role":"assistant","content":"[redacted]","redacted":true,"reason":"pii","tool_calls":[{"id":"c1"}]}"#
+        );
+        let output = br#"{"type":"function_call_output","call_id":"f","output":"secret"}"#;
+        let redacted_output = redacted(output, None);
+        assert_eq!(
+            std::str::from_utf8(&redacted_output).unwrap(),
+            r#"{"role":"tool","content":"[redacted]","redacted":true,"type":"function_call_output","call_id":"f"}"#
+        );
+        assert_eq!(redacted(&redacted_output, None), redacted_output);
+    }
+}

@@ -1,0 +1,421 @@
+//! The bytes of a session outside of memory: RDB, `DUMP` and the AOF's `SESSION.LOAD` all hold these, and one decoder reads them.
+//!
+//! ```text
+//!  payload = blob, blob, …            in an RDB each blob is a string of its own; in LOAD each is preceded by its length (varint)
+//!
+//!  first blob    +-----------+--------------------------------------------------+
+//!                | format: 1 | MessagePack map: everything but the logs         |
+//!                +-----------+--------------------------------------------------+
+//!                 the map says how many chunks of each log follow: aside, main, set aside
+//!
+//!  a chunk       +-------+-----------+-----------+---------+-------------+--------------+----------+
+//!                | flags | first seq | base time | body at | heads bytes | bodies bytes | shared n |
+//!                | u8    | varint    | zigzag    | varint  | varint      | varint, raw  | varint   |
+//!                +-------+-----------+-----------+---------+-------------+--------------+----------+
+//!                | n x (varint length, shared body) | heads | bodies, to the end of the blob         |
+//!                +----------------------------------+-------+----------------------------------------+
+//!                 flags: bit 0 the bodies are one LZ4 block, as in memory
+//!                 body at: where the first live body begins (a first chunk may have been trimmed)
+//! ```
+//!
+//! Sealed chunks are written as they are in memory, compressed or not. Nothing that is read is believed: every length is checked
+//! against the bytes there are before anything is made of it, every record and every body is read once, and the first thing that
+//! does not fit refuses the whole payload.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::dedup::Entry as DedupEntry;
+use crate::json;
+use crate::limits::Limits;
+use crate::log::{ChunkBase, ChunkParts, Head, Log, Position};
+use crate::message;
+use crate::messages::Messages;
+use crate::session::{Cold, Session, INITIAL_STATE, MAX_TEXT_BYTES};
+use crate::shared::Shared;
+use crate::time::{MAX_TIME_MS, MIN_TIME_MS};
+use crate::varint;
+
+/// The format that is written. Every format ever written stays readable.
+pub const FORMAT: u8 = 1;
+
+/// Counters stay far below where they would overflow.
+const MAX_COUNTER: u64 = 1 << 62;
+
+const LZ4: u8 = 1;
+
+/// Why a payload was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadError(&'static str);
+
+impl fmt::Display for PayloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for PayloadError {}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    id: (u64, u64),
+    version: u64,
+    last_seq: u64,
+    created_at_ms: i64,
+    last_activity_ms: i64,
+    ttl_ms: u64,
+    query_count: u64,
+    ttl_extended_count: u64,
+    limits: Limits,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scope: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    meta: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pins: Vec<String>,
+    /// From the least to the most recently mentioned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    entities: Vec<EntityRow>,
+    /// From the oldest to the newest token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    dedup: Vec<DedupRow>,
+    /// How many chunks of each log follow: aside, main, set aside.
+    chunks: (u64, u64, u64),
+}
+
+#[derive(Serialize, Deserialize)]
+struct EntityRow(String, String, String, Vec<String>, u64, i64);
+
+#[derive(Serialize, Deserialize)]
+struct DedupRow(String, (u64, u64), u64);
+
+impl Session {
+    /// Gives the payload blob by blob.
+    pub fn encode(&self, mut blob: impl FnMut(&[u8])) {
+        let (aside, main) = self.messages.logs();
+        let cold = self.cold.as_deref();
+        let logs = [aside, Some(main), cold.map(|cold| &cold.set_aside)];
+        let chunk_counts = logs.map(|log| {
+            let mut chunks = 0;
+            log.inspect(|log| log.for_each_chunk(|_| chunks += 1));
+            chunks
+        });
+        let entities = cold.map_or_else(Vec::new, |cold| {
+            let mut rows: Vec<_> = cold
+                .entities
+                .by_recency()
+                .map(|(id, entity)| {
+                    EntityRow(
+                        id.to_owned(),
+                        entity.name.clone(),
+                        entity.kind.clone(),
+                        entity.aliases.clone(),
+                        entity.mention_count,
+                        entity.last_mentioned_ms,
+                    )
+                })
+                .collect();
+            rows.reverse();
+            rows
+        });
+        let header = Header {
+            id: self.id.as_u64_pair(),
+            version: self.version,
+            last_seq: self.last_seq,
+            created_at_ms: self.created_at_ms,
+            last_activity_ms: self.last_activity_ms,
+            ttl_ms: self.ttl_ms,
+            query_count: self.query_count,
+            ttl_extended_count: self.ttl_extended_count,
+            limits: (*self.limits).clone(),
+            scope: cold.and_then(|cold| cold.scope.clone()),
+            state: cold.and_then(|cold| cold.state.clone()),
+            meta: cold.and_then(|cold| cold.meta.clone()),
+            pins: self.pins().to_vec(),
+            entities,
+            dedup: cold.map_or_else(Vec::new, |cold| cold.dedup.iter().map(dedup_row).collect()),
+            chunks: chunk_counts.into(),
+        };
+        let mut bytes = vec![FORMAT];
+        // Nothing in the header can fail to serialise into memory.
+        let _ = rmp_serde::encode::write_named(&mut bytes, &header);
+        blob(&bytes);
+        for log in logs.into_iter().flatten() {
+            log.for_each_chunk(|chunk| {
+                bytes.clear();
+                bytes.push(if chunk.compressed { LZ4 } else { 0 });
+                varint::put(&mut bytes, chunk.base.seq);
+                varint::put(&mut bytes, varint::zigzag(chunk.base.time_ms));
+                varint::put(&mut bytes, u64::from(chunk.body_at));
+                varint::put(&mut bytes, chunk.heads.len() as u64);
+                varint::put(&mut bytes, u64::from(chunk.bodies_bytes));
+                varint::put(&mut bytes, chunk.shared.len() as u64);
+                for body in chunk.shared {
+                    varint::put(&mut bytes, body.len() as u64);
+                    bytes.extend_from_slice(body);
+                }
+                bytes.extend_from_slice(chunk.heads);
+                bytes.extend_from_slice(chunk.bodies);
+                blob(&bytes);
+            });
+        }
+    }
+
+    /// The payload in one piece: each blob preceded by its length.
+    pub fn encode_whole(&self) -> Vec<u8> {
+        let mut whole = Vec::new();
+        self.encode(|blob| {
+            varint::put(&mut whole, blob.len() as u64);
+            whole.extend_from_slice(blob);
+        });
+        whole
+    }
+
+    /// Reads what [`Session::encode_whole`] wrote; nothing may follow it.
+    pub fn decode_whole(whole: &[u8]) -> Result<Session, PayloadError> {
+        let mut at = 0;
+        let session = Session::decode(|| take_sized(whole, &mut at))?;
+        if at != whole.len() {
+            return Err(PayloadError("bytes follow the last chunk"));
+        }
+        Ok(session)
+    }
+
+    /// Reads a payload, asking for its blobs one by one.
+    ///
+    /// Cost: O(bytes): every chunk is decompressed and every body is read once.
+    pub fn decode<B: AsRef<[u8]>>(mut next: impl FnMut() -> Option<B>) -> Result<Session, PayloadError> {
+        let first = next().ok_or(PayloadError("no header"))?;
+        let (&format, map) = first.as_ref().split_first().ok_or(PayloadError("an empty header"))?;
+        if format != FORMAT {
+            return Err(PayloadError("an unknown format: written by a newer version"));
+        }
+        let header: Header = rmp_serde::from_slice(map).map_err(|_| PayloadError("an unreadable header"))?;
+        let (aside_chunks, main_chunks, set_aside_chunks) = header.chunks;
+        let mut session = session_of(header)?;
+        let mut last_seq = 0;
+        let mut load = |chunks: u64, json: bool| {
+            let mut log = Log::new();
+            for _ in 0..chunks {
+                let blob = next().ok_or(PayloadError("a chunk is missing"))?;
+                decode_chunk(&mut log, blob.as_ref(), |head, body| {
+                    let in_order = head.seq > last_seq || !json;
+                    if json {
+                        last_seq = head.seq;
+                    }
+                    in_order && plausible(head, session.last_seq) && (!json || message::read(body).is_ok())
+                })
+                .ok_or(PayloadError("a chunk that does not hold together"))?;
+            }
+            Ok::<_, PayloadError>(log)
+        };
+        let aside = load(aside_chunks, true)?;
+        let main = load(main_chunks, true)?;
+        let set_aside = load(set_aside_chunks, false)?;
+        session.messages = Messages::from_logs(aside, main);
+        if !set_aside.is_empty() {
+            session.cold_mut().set_aside = set_aside;
+        }
+        Ok(session)
+    }
+
+    /// Gives the session's content part by part, the same for equal contents however they came about: not chunking, not
+    /// compression, not what is only derived.
+    pub fn digest(&self, mut part: impl FnMut(&[u8])) {
+        part(self.id.as_bytes());
+        for number in [
+            self.version,
+            self.last_seq,
+            self.ttl_ms,
+            self.query_count,
+            self.ttl_extended_count,
+            self.messages.len(),
+        ] {
+            part(&number.to_le_bytes());
+        }
+        for time_ms in [self.created_at_ms, self.last_activity_ms] {
+            part(&time_ms.to_le_bytes());
+        }
+        for limit in Limits::NAMES {
+            part(&self.limits.get(limit).to_le_bytes());
+        }
+        part(self.scope().map_or(&[], str::as_bytes));
+        part(self.state().as_bytes());
+        part(self.meta().map_or(&[], str::as_bytes));
+        for pin in self.pins() {
+            part(pin.as_bytes());
+        }
+        for (id, entity) in self.entities() {
+            part(id.as_bytes());
+            part(entity.name.as_bytes());
+            part(entity.kind.as_bytes());
+            for alias in &entity.aliases {
+                part(alias.as_bytes());
+            }
+            part(&entity.mention_count.to_le_bytes());
+            part(&entity.last_mentioned_ms.to_le_bytes());
+        }
+        let mut record = |head: &Head<'_>, body: &[u8]| {
+            part(&head.seq.to_le_bytes());
+            part(&head.time_ms.to_le_bytes());
+            part(&head.tokens.to_le_bytes());
+            part(head.role.as_str().as_bytes());
+            part(&head.root.unwrap_or(0).to_le_bytes());
+            part(body);
+        };
+        self.messages.scan(|head, body| {
+            record(head, body.get());
+            ControlFlow::<()>::Continue(())
+        });
+        let Some(cold) = &self.cold else { return };
+        let _ = cold.set_aside.scan(Position::START, |head, body| {
+            record(head, body.get());
+            ControlFlow::<()>::Continue(())
+        });
+        for (token, entry) in cold.dedup.iter() {
+            part(token.as_bytes());
+            part(&entry.fingerprint.to_le_bytes());
+            part(&entry.seq.to_le_bytes());
+        }
+    }
+}
+
+fn dedup_row((token, entry): (&str, DedupEntry)) -> DedupRow {
+    DedupRow(
+        token.to_owned(),
+        ((entry.fingerprint >> 64) as u64, entry.fingerprint as u64),
+        entry.seq,
+    )
+}
+
+fn session_of(header: Header) -> Result<Session, PayloadError> {
+    let refuse = |why: bool, what: &'static str| if why { Err(PayloadError(what)) } else { Ok(()) };
+    let counters = [
+        header.version,
+        header.last_seq,
+        header.query_count,
+        header.ttl_extended_count,
+    ];
+    refuse(
+        counters.iter().any(|counter| *counter > MAX_COUNTER),
+        "a counter out of range",
+    )?;
+    refuse(header.version == 0, "version 0")?;
+    refuse(
+        !is_time(header.created_at_ms) || !is_time(header.last_activity_ms),
+        "a time out of range",
+    )?;
+    refuse(header.ttl_ms > MAX_TIME_MS as u64, "a ttl out of range")?;
+    refuse(!header.limits.in_range(), "a limit out of range")?;
+    let texts = header.scope.iter().chain(&header.state).chain(&header.pins);
+    refuse(texts.into_iter().any(|text| !is_text(text)), "a text out of range")?;
+    let meta_is_object = header
+        .meta
+        .as_ref()
+        .is_none_or(|meta| json::read_object(meta.as_bytes(), |_, _| ()).is_ok());
+    refuse(!meta_is_object, "a meta that is no JSON object")?;
+    let mut cold = Cold {
+        scope: header.scope,
+        state: header.state.filter(|state| state != INITIAL_STATE),
+        meta: header.meta,
+        pins: header.pins,
+        ..Cold::default()
+    };
+    for EntityRow(id, name, kind, aliases, mention_count, last_mentioned_ms) in header.entities {
+        let texts = [&id, &name, &kind]
+            .into_iter()
+            .chain(&aliases)
+            .all(|text| is_text(text));
+        refuse(
+            !texts || mention_count > MAX_COUNTER || !is_time(last_mentioned_ms),
+            "an entity that does not hold together",
+        )?;
+        cold.entities
+            .restore(&id, name, kind, aliases, mention_count, last_mentioned_ms)
+            .ok_or(PayloadError("an entity given twice"))?;
+    }
+    for DedupRow(token, (high, low), seq) in header.dedup {
+        refuse(
+            !is_text(&token) || seq > header.last_seq,
+            "a dedup token that does not hold together",
+        )?;
+        cold.dedup
+            .remember(&token, u128::from(high) << 64 | u128::from(low), seq, u64::MAX);
+    }
+    let is_needed = cold.scope.is_some()
+        || cold.state.is_some()
+        || cold.meta.is_some()
+        || !cold.pins.is_empty()
+        || !cold.entities.is_empty()
+        || !cold.dedup.is_empty();
+    Ok(Session {
+        id: Uuid::from_u64_pair(header.id.0, header.id.1),
+        version: header.version,
+        last_seq: header.last_seq,
+        created_at_ms: header.created_at_ms,
+        last_activity_ms: header.last_activity_ms,
+        ttl_ms: header.ttl_ms,
+        query_count: header.query_count,
+        ttl_extended_count: header.ttl_extended_count,
+        limits: Arc::new(header.limits),
+        cold: is_needed.then(|| Box::new(cold)),
+        messages: Messages::default(),
+    })
+}
+
+fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) -> bool) -> Option<()> {
+    let (&flags, bytes) = blob.split_first()?;
+    if flags & !LZ4 != 0 {
+        return None;
+    }
+    let mut at = 0;
+    let seq = varint::get(bytes, &mut at)?;
+    let time_ms = varint::unzigzag(varint::get(bytes, &mut at)?);
+    let body_at = u32::try_from(varint::get(bytes, &mut at)?).ok()?;
+    let heads_bytes = usize::try_from(varint::get(bytes, &mut at)?).ok()?;
+    let bodies_bytes = u32::try_from(varint::get(bytes, &mut at)?).ok()?;
+    let shared_count = varint::get(bytes, &mut at)?;
+    let mut shared = Vec::new();
+    for _ in 0..shared_count {
+        shared.push(Shared::adopt(take_sized(bytes, &mut at)?));
+    }
+    let heads = bytes.get(at..at.checked_add(heads_bytes)?)?;
+    let bodies = &bytes[at + heads_bytes..];
+    let base = ChunkBase { seq, time_ms };
+    let parts = ChunkParts {
+        base,
+        heads,
+        bodies,
+        bodies_bytes,
+        compressed: flags & LZ4 != 0,
+        shared,
+    };
+    log.push_chunk(parts, body_at, check)
+}
+
+/// A length and as many bytes.
+fn take_sized<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
+    let length = usize::try_from(varint::get(bytes, at)?).ok()?;
+    let taken = bytes.get(*at..at.checked_add(length)?)?;
+    *at += length;
+    Some(taken)
+}
+
+fn plausible(head: &Head<'_>, last_seq: u64) -> bool {
+    (1..=last_seq).contains(&head.seq) && is_time(head.time_ms)
+}
+
+fn is_time(time_ms: i64) -> bool {
+    (MIN_TIME_MS..=MAX_TIME_MS).contains(&time_ms)
+}
+
+fn is_text(text: &str) -> bool {
+    (1..=MAX_TEXT_BYTES).contains(&text.len())
+}

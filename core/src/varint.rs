@@ -1,0 +1,87 @@
+//! LEB128 integers: seven bits a byte, the lowest first, the high bit says that another follows. Numbers below 128, which most
+//! of a record's are, take one byte.
+
+#[inline]
+pub fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Reads a number at `at` and moves past it; `None` where the bytes end or the number has more than 64 bits.
+#[inline]
+pub fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    *at += 1;
+    if first < 0x80 {
+        return Some(u64::from(first));
+    }
+    get_long(bytes, at, first)
+}
+
+fn get_long(bytes: &[u8], at: &mut usize, first: u8) -> Option<u64> {
+    let mut number = u64::from(first & 0x7f);
+    let mut shift = 7;
+    loop {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        if shift == 63 && byte > 1 {
+            return None;
+        }
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+        shift += 7;
+        if shift > 63 {
+            return None;
+        }
+    }
+}
+
+/// Signed numbers as unsigned ones, small in both directions: 0, -1, 1, -2, …
+#[inline]
+pub fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
+}
+
+#[inline]
+pub fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_has_more_than_64_bits_or_ends_early_is_refused() {
+        assert_eq!(get(&[0xff; 9], &mut 0), None);
+        assert_eq!(
+            get(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], &mut 0),
+            None
+        );
+        assert_eq!(
+            get(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], &mut 0),
+            Some(u64::MAX)
+        );
+        assert_eq!(get(&[0x80; 11], &mut 0), None);
+        assert_eq!(get(&[], &mut 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_comes_back(number in any::<u64>(), shift in 0u32..64) {
+            let number = number >> shift;
+            let mut out = Vec::new();
+            put(&mut out, number);
+            let mut at = 0;
+            prop_assert_eq!(get(&out, &mut at), Some(number));
+            prop_assert_eq!(at, out.len());
+            prop_assert_eq!(unzigzag(zigzag(number as i64)), number as i64);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The argument cursor: option words in any order, each once, and values of known kinds.
+
+use redis_session_core::json;
+use redis_session_core::session::MAX_TEXT_BYTES;
+use redis_session_core::time::MAX_TIME_MS;
+
+use crate::error;
+use crate::ffi::{Arg, Args, Ctx, ErrorReply};
+use crate::settings;
+
+pub type Result<T> = std::result::Result<T, ErrorReply>;
+
+/// Walks a command's words.
+#[derive(Clone, Copy)]
+pub struct Cursor<'a> {
+    args: Args<'a>,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Behind the command's name and key.
+    #[inline]
+    pub fn after_key(args: Args<'a>) -> Self {
+        Cursor { args, at: 2 }
+    }
+
+    #[inline]
+    pub fn next(&mut self) -> Option<Arg<'a>> {
+        let arg = self.args.get(self.at).copied()?;
+        self.at += 1;
+        Some(arg)
+    }
+
+    #[inline]
+    pub fn peek(&self) -> Option<Arg<'a>> {
+        self.args.get(self.at).copied()
+    }
+
+    /// What is left, from the word before on.
+    pub fn rest_from_last(&self) -> Args<'a> {
+        &self.args[self.at - 1..]
+    }
+
+    pub fn rest(&self) -> Args<'a> {
+        &self.args[self.at.min(self.args.len())..]
+    }
+
+    pub fn skip_to_end(&mut self) {
+        self.at = self.args.len();
+    }
+
+    /// The value of the option `word`.
+    #[inline]
+    pub fn value(&mut self, word: Arg<'a>) -> Result<Arg<'a>> {
+        self.next().ok_or_else(|| error::syntax(word.bytes()))
+    }
+
+    /// The option's value as an integer in range.
+    #[inline]
+    pub fn int(&mut self, word: Arg<'a>, name: &str, min: i64, max: i64) -> Result<i64> {
+        let value = self.value(word)?;
+        int(value.bytes(), name, min, max)
+    }
+
+    pub fn text(&mut self, word: Arg<'a>, name: &str) -> Result<&'a str> {
+        let value = self.value(word)?;
+        text(value.bytes(), name)
+    }
+}
+
+/// An option's word, whatever its case.
+#[inline]
+pub fn is(word: Arg<'_>, name: &str) -> bool {
+    word.bytes().eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// Puts a value where none was given before; a second one is a syntax error.
+#[inline]
+pub fn once<T>(slot: &mut Option<T>, word: Arg<'_>, value: T) -> Result<()> {
+    if slot.is_some() {
+        return Err(error::syntax(word.bytes()));
+    }
+    *slot = Some(value);
+    Ok(())
+}
+
+#[inline]
+pub fn once_flag(slot: &mut bool, word: Arg<'_>) -> Result<()> {
+    if std::mem::replace(slot, true) {
+        return Err(error::syntax(word.bytes()));
+    }
+    Ok(())
+}
+
+/// An integer as Redis reads one: digits without leading zeros, a minus in front where it is negative, nothing else.
+pub fn parse_int(bytes: &[u8]) -> Option<i64> {
+    let (negative, digits) = match bytes.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, bytes),
+    };
+    if digits.is_empty() || digits.len() > 19 || (digits[0] == b'0' && (digits.len() > 1 || negative)) {
+        return None;
+    }
+    let mut number: i128 = 0;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + i128::from(digit - b'0');
+    }
+    i64::try_from(if negative { -number } else { number }).ok()
+}
+
+#[inline]
+pub fn int(bytes: &[u8], name: &str, min: i64, max: i64) -> Result<i64> {
+    match parse_int(bytes) {
+        Some(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(error::not_in_range(name, min, max)),
+    }
+}
+
+/// A seq or a version.
+pub fn counter(bytes: &[u8], name: &str) -> Result<u64> {
+    int(bytes, name, 0, i64::MAX).map(|number| number as u64)
+}
+
+/// Ids, names, types, states, labels, roles: UTF-8 of 1 to 65,536 bytes.
+pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
+    if bytes.len() > MAX_TEXT_BYTES {
+        return Err(error::text_too_large(name, bytes.len()));
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() => Ok(text),
+        _ => Err(error::not_text(name)),
+    }
+}
+
+/// A JSON argument that must be an object.
+pub fn object<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a str> {
+    check_size(ctx, bytes, || name.to_owned())?;
+    json::read_object(bytes, |_, _| ()).map_err(|why| error::not_an_object(name, why))?;
+    std::str::from_utf8(bytes).map_err(|_| error::not_text(name))
+}
+
+/// `session.max-message-bytes`, which binds clients only: what a primary has accepted is accepted.
+#[inline]
+pub fn check_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result<()> {
+    let most = settings::MAX_MESSAGE_BYTES.get() as usize;
+    if bytes.len() > most && !ctx.obeys_primary() {
+        return Err(error::body_too_large(&what(), bytes.len(), most));
+    }
+    Ok(())
+}
+
+/// When the key is to expire, as `<w>` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// `EX`, `PX`: the session's ttl from now on.
+    Ttl {
+        ms: u64,
+    },
+    /// `PXAT`: this expiry only.
+    At {
+        ms: i64,
+    },
+    Persist,
+    Keep,
+}
+
+/// `<w>`: `[IFVERSION n] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`.
+///
+/// A primary's commands carry more: `NOW ms` where content is dated otherwise than by the primary's clock, and a ttl (`PX`, `PERSIST`)
+/// together with the expiry that came of it (`PXAT`).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WriteOptions {
+    pub if_version: Option<u64>,
+    pub lease: Option<u64>,
+    pub at_ms: Option<i64>,
+    pub now_ms: Option<i64>,
+    pub expiry: Option<Expiry>,
+    /// The expiry that came of `expiry` on the primary.
+    pub settled_at_ms: Option<i64>,
+}
+
+const MAX_TTL_MS: i64 = MAX_TIME_MS;
+
+impl WriteOptions {
+    /// Takes `word` and its value if it is one of `<w>`.
+    pub fn take<'a>(&mut self, ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<bool> {
+        if is(word, "IFVERSION") {
+            let value = cursor.int(word, "IFVERSION", 0, i64::MAX)?;
+            once(&mut self.if_version, word, value as u64)?;
+        } else if is(word, "LEASE") {
+            let value = cursor.int(word, "LEASE", 0, i64::MAX)?;
+            once(&mut self.lease, word, value as u64)?;
+        } else if is(word, "AT") {
+            let value = cursor.int(word, "AT", 0, MAX_TIME_MS)?;
+            once(&mut self.at_ms, word, value)?;
+        } else if is(word, "NOW") && ctx.obeys_primary() {
+            let value = cursor.int(word, "NOW", 0, MAX_TIME_MS)?;
+            once(&mut self.now_ms, word, value)?;
+        } else {
+            return self.take_expiry(ctx, cursor, word);
+        }
+        Ok(true)
+    }
+
+    /// Takes `word` and its value if it is one of `EX PX PXAT PERSIST KEEPTTL`.
+    pub fn take_expiry<'a>(&mut self, ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<bool> {
+        let expiry = if is(word, "EX") {
+            Expiry::Ttl {
+                ms: cursor.int(word, "EX", 1, MAX_TTL_MS / 1000)? as u64 * 1000,
+            }
+        } else if is(word, "PX") {
+            Expiry::Ttl {
+                ms: cursor.int(word, "PX", 1, MAX_TTL_MS)? as u64,
+            }
+        } else if is(word, "PXAT") {
+            Expiry::At {
+                ms: cursor.int(word, "PXAT", 0, MAX_TIME_MS)?,
+            }
+        } else if is(word, "PERSIST") {
+            Expiry::Persist
+        } else if is(word, "KEEPTTL") {
+            Expiry::Keep
+        } else {
+            return Ok(false);
+        };
+        match (self.expiry, expiry) {
+            (None, expiry) => self.expiry = Some(expiry),
+            (Some(Expiry::Ttl { .. } | Expiry::Persist), Expiry::At { ms })
+                if self.settled_at_ms.is_none() && ctx.obeys_primary() =>
+            {
+                self.settled_at_ms = Some(ms);
+            }
+            _ => return Err(error::syntax(word.bytes())),
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_read_as_redis_reads_them() {
+        for (text, number) in [
+            ("0", 0),
+            ("-1", -1),
+            ("9223372036854775807", i64::MAX),
+            ("-9223372036854775808", i64::MIN),
+        ] {
+            assert_eq!(parse_int(text.as_bytes()), Some(number));
+        }
+        for text in [
+            "",
+            "-",
+            "+1",
+            " 1",
+            "1 ",
+            "01",
+            "-0",
+            "1.0",
+            "1e3",
+            "9223372036854775808",
+            "99999999999999999999",
+            "٣",
+        ] {
+            assert_eq!(parse_int(text.as_bytes()), None, "{text}");
+        }
+    }
+}

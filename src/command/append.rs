@@ -1,0 +1,329 @@
+//! `SESSION.APPEND`: messages into the conversation, and everything that goes with it in the same step.
+
+use redis_session_core::dedup::Seen;
+use redis_session_core::hash::fingerprint;
+use redis_session_core::message::{self, Draft, ToolCall};
+use redis_session_core::session::Incoming;
+use smallvec::SmallVec;
+
+use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
+use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
+use crate::table::{
+    arg, block, flag, key, many, many_token, one_of, opt, token, Access, ArgSpec, Command, KeySpec, Kind,
+};
+use crate::write::{Moment, NewSession, Target};
+use crate::{error, info};
+
+/// `MSG role content …` as `COMMAND DOCS` shows it.
+pub const MSG: ArgSpec = token(
+    "MSG",
+    block(
+        "message",
+        &[
+            arg("role", Kind::Str),
+            arg("content", Kind::Str),
+            opt(token("NAME", arg("name", Kind::Str))),
+            opt(token("ID", arg("id", Kind::Str))),
+            opt(token("TOOL_CALL_ID", arg("tool-call-id", Kind::Str))),
+            opt(many_token(token(
+                "TOOL_CALL",
+                block(
+                    "tool-call",
+                    &[
+                        arg("id", Kind::Str),
+                        arg("name", Kind::Str),
+                        arg("arguments", Kind::Str),
+                    ],
+                ),
+            ))),
+            opt(many_token(token("REF", arg("entity-id", Kind::Str)))),
+        ],
+    ),
+);
+
+pub const COMMAND: Command = Command {
+    name: "SESSION.APPEND",
+    summary: "Appends messages to a session, creating it if needed, and applies its window",
+    complexity: "O(N) with N the bytes appended; an answer to a tool call also looks for its call from the newest message back",
+    arity: -4,
+    flags: "write deny-oom fast",
+    acl: "write fast",
+    keys: &[KeySpec::at(1, Access::UPDATE)],
+    args: &[
+        key("key"),
+        flag("XX"),
+        opt(token("DEDUP", arg("dedup-token", Kind::Str))),
+        opt(token("MAXLEN", arg("count", Kind::Int))),
+        opt(token("TOKENS", arg("tokens", Kind::Int))),
+        flag("EVICTED"),
+        IFVERSION,
+        LEASE,
+        AT,
+        EXPIRY,
+        one_of("messages", &[MSG, token("JSON", many(arg("body", Kind::Str)))]),
+    ],
+    reply: "The seq of the last message; with `EVICTED` an array of it and the evicted bodies, oldest first; nil with `XX` where there is no session.",
+    details: "`JSON` bodies are kept byte for byte. `MSG` composes a body with `role`, `content`, `timestamp` and what else is given. In one \
+              step: append, window, query count, last activity, a mention of each of the body's `entity_refs`, expiry, notification. \
+              `DEDUP`: the same token with the same message again repeats the first reply and changes nothing; with another message it is \
+              `DEDUPCONFLICT`. `MAXLEN` sets the window's bound from now on. `TOKENS` counts one message.",
+    entry: entry::<Append>(),
+    ..Command::BLANK
+};
+
+pub struct Append;
+
+#[derive(Default)]
+struct Request<'a> {
+    xx: bool,
+    evicted: bool,
+    dedup: Option<&'a str>,
+    maxlen: Option<u64>,
+    tokens: Option<u32>,
+    options: WriteOptions,
+    tail: Tail<'a>,
+    /// From the `MSG` or `JSON` on, as it came.
+    tail_args: Args<'a>,
+}
+
+pub enum Tail<'a> {
+    Json(Args<'a>),
+    Msg(Box<Draft<'a>>),
+}
+
+impl Default for Tail<'_> {
+    fn default() -> Self {
+        Tail::Json(&[])
+    }
+}
+
+#[inline]
+fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
+    let mut cursor = Cursor::after_key(args);
+    let mut request = Request::default();
+    let mut tokens_word = None;
+    loop {
+        let Some(word) = cursor.next() else {
+            return Err(error::syntax(args[args.len() - 1].bytes()));
+        };
+        if is(word, "JSON") || is(word, "MSG") {
+            request.tail_args = cursor.rest_from_last();
+            request.tail = parse_tail(&mut cursor)?;
+            break;
+        } else if is(word, "XX") {
+            once_flag(&mut request.xx, word)?;
+        } else if is(word, "EVICTED") {
+            once_flag(&mut request.evicted, word)?;
+        } else if is(word, "DEDUP") {
+            let token = cursor.text(word, "DEDUP")?;
+            once(&mut request.dedup, word, token)?;
+        } else if is(word, "MAXLEN") {
+            let maxlen = limit_option(&mut cursor, word, "maxlen", "MAXLEN")?;
+            once(&mut request.maxlen, word, maxlen)?;
+        } else if is(word, "TOKENS") {
+            let tokens = cursor.int(word, "TOKENS", 0, i64::from(u32::MAX))?;
+            once(&mut request.tokens, word, tokens as u32)?;
+            tokens_word = Some(word);
+        } else if !request.options.take(ctx, &mut cursor, word)? {
+            return Err(error::syntax(word.bytes()));
+        }
+    }
+    if let (Some(word), Tail::Json(bodies)) = (tokens_word, &request.tail) {
+        if bodies.len() > 1 {
+            return Err(error::syntax(word.bytes()));
+        }
+    }
+    Ok(request)
+}
+
+/// `MSG role content [NAME v] …` or `JSON body [body …]`; the cursor stands behind the first word.
+pub fn parse_tail<'a>(cursor: &mut Cursor<'a>) -> args::Result<Tail<'a>> {
+    let word = cursor.rest_from_last()[0];
+    if is(word, "JSON") {
+        let bodies = cursor.rest();
+        if bodies.is_empty() {
+            return Err(error::syntax(word.bytes()));
+        }
+        cursor.skip_to_end();
+        return Ok(Tail::Json(bodies));
+    }
+    let mut draft = Draft {
+        role: part(cursor.value(word)?.bytes(), "role")?,
+        ..Draft::default()
+    };
+    let content = cursor.value(word)?;
+    draft.content = content_of(content.bytes(), "content")?;
+    while let Some(word) = cursor.next() {
+        if is(word, "NAME") {
+            let name = part(cursor.value(word)?.bytes(), "NAME")?;
+            once(&mut draft.name, word, name)?;
+        } else if is(word, "ID") {
+            let id = part(cursor.value(word)?.bytes(), "ID")?;
+            once(&mut draft.id, word, id)?;
+        } else if is(word, "TOOL_CALL_ID") {
+            let id = part(cursor.value(word)?.bytes(), "TOOL_CALL_ID")?;
+            once(&mut draft.tool_call_id, word, id)?;
+        } else if is(word, "TOOL_CALL") {
+            let (id, name, arguments) = (cursor.value(word)?, cursor.value(word)?, cursor.value(word)?);
+            draft.tool_calls.push(ToolCall {
+                id: part(id.bytes(), "TOOL_CALL id")?,
+                name: part(name.bytes(), "TOOL_CALL name")?,
+                arguments: content_of(arguments.bytes(), "TOOL_CALL arguments")?,
+            });
+        } else if is(word, "REF") {
+            draft.entity_refs.push(part(cursor.value(word)?.bytes(), "REF")?);
+        } else {
+            return Err(error::syntax(word.bytes()));
+        }
+    }
+    Ok(Tail::Msg(Box::new(draft)))
+}
+
+/// A text argument of a message; what is not UTF-8 makes no message.
+fn part<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
+    content_of(bytes, name)?;
+    args::text(bytes, name)
+}
+
+fn content_of<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
+    std::str::from_utf8(bytes)
+        .map_err(|why| error::bad_message(1, 1, &format!("{name} is not UTF-8 (at byte {})", why.valid_up_to())))
+}
+
+/// Reads one body. Bodies are numbered from 1.
+#[inline]
+pub fn read_body<'a>(ctx: &Ctx, body: &'a [u8], number: usize, of: usize) -> args::Result<message::Facts<'a>> {
+    args::check_size(ctx, body, || format!("message {number} of {of}"))?;
+    message::read(body).map_err(|why| error::bad_message(number, of, &format!("not a JSON object ({why})")))
+}
+
+impl Handler for Append {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let key = args[1];
+        let request = parse(ctx, args)?;
+        let moment = Moment::of(ctx, &request.options);
+        let composed;
+        let mut batch: SmallVec<[Incoming<'_>; 2]> = SmallVec::new();
+        match &request.tail {
+            Tail::Json(bodies) => {
+                for (i, body) in bodies.iter().enumerate() {
+                    let body = body.bytes();
+                    let facts = read_body(ctx, body, i + 1, bodies.len())?;
+                    batch.push(Incoming {
+                        facts,
+                        body,
+                        tokens: request.tokens,
+                    });
+                }
+            }
+            Tail::Msg(draft) => {
+                composed = message::compose(draft, moment.now.content_ms);
+                let facts = read_body(ctx, &composed, 1, 1)?;
+                batch.push(Incoming {
+                    facts,
+                    body: &composed,
+                    tokens: request.tokens,
+                });
+            }
+        }
+
+        let mut target = Target::open(ctx, key)?;
+        let print = request.dedup.map(|token| (token, tail_fingerprint(request.tail_args)));
+        let mut new = None;
+        match (target.session(), print) {
+            (Some(session), Some((token, print))) if !moment.obeys => match session.seen(token, print) {
+                Seen::Never => {}
+                Seen::Repeated { seq } => {
+                    info::DEDUPLICATED.add(1);
+                    reply(ctx, seq, request.evicted.then_some(&[]));
+                    return Ok(());
+                }
+                Seen::Conflict => {
+                    info::CONFLICTS.add(1);
+                    return Err(error::dedup_conflict(token.as_bytes()));
+                }
+            },
+            (None, _) if request.xx => {
+                ctx.reply_null();
+                return Ok(());
+            }
+            _ => {}
+        }
+        target.check(&request.options)?;
+        if target.session().is_none() {
+            let session = NewSession::implicit();
+            target.create(&session, &request.options, &moment);
+            new = Some(session);
+        }
+        let mut evicted: Option<Vec<Vec<u8>>> = request.evicted.then(Vec::new);
+        let appended = target.change(|session| {
+            let appended = session.append(&batch, request.maxlen, moment.now, evicted.as_mut());
+            if let Some((token, print)) = print {
+                session.remember(token, print);
+            }
+            appended
+        });
+        let Some(appended) = appended else {
+            return Err(error::no_session(key.bytes()));
+        };
+        let settled = target.settle(&request.options, &moment, true);
+        drop(target);
+
+        info::APPENDED.add(batch.len() as u64);
+        info::EVICTED.add(appended.evicted);
+        reply(ctx, appended.last_seq, evicted.as_deref());
+
+        let mut effect = ctx.effect(c"SESSION.APPEND");
+        effect.arg(key);
+        if let Some(token) = request.dedup {
+            effect.word(Word::Dedup).bytes(token.as_bytes());
+        }
+        if let Some(maxlen) = request.maxlen {
+            effect.word(Word::MaxLen).int(maxlen as i64);
+        }
+        if let Some(tokens) = request.tokens {
+            effect.word(Word::Tokens).int(i64::from(tokens));
+        }
+        let events: &[_] = match (new.is_some(), appended.evicted > 0) {
+            (false, false) => &[c"session.append"],
+            (false, true) => &[c"session.append", c"session.evict"],
+            (true, false) => &[c"session.create", c"session.append"],
+            (true, true) => &[c"session.create", c"session.append", c"session.evict"],
+        };
+        match &new {
+            None => {
+                settled.add_to(&mut effect);
+                effect.args(request.tail_args.iter().copied());
+                settled.publish(ctx, key, &[&effect], events);
+            }
+            Some(new) => {
+                settled.add_behind_creation(&mut effect);
+                effect.args(request.tail_args.iter().copied());
+                let creation = new.effect(ctx, key, &settled);
+                settled.publish(ctx, key, &[&creation, &effect], events);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What makes two appends the same: their arguments from `MSG` or `JSON` on, the word itself in any case.
+fn tail_fingerprint(tail: Args<'_>) -> u128 {
+    let kind: &[u8] = if is(tail[0], "MSG") { b"MSG" } else { b"JSON" };
+    fingerprint(std::iter::once(kind).chain(tail[1..].iter().map(|arg| arg.bytes())))
+}
+
+#[inline]
+fn reply(ctx: &Ctx, seq: u64, evicted: Option<&[Vec<u8>]>) {
+    let Some(evicted) = evicted else {
+        ctx.reply_i64(seq as i64);
+        return;
+    };
+    ctx.reply_array(2);
+    ctx.reply_i64(seq as i64);
+    ctx.reply_array(evicted.len());
+    for body in evicted {
+        ctx.reply_bulk(body);
+    }
+}

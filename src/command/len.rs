@@ -1,0 +1,33 @@
+//! `SESSION.LEN`: how many messages.
+
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::table::{key, Access, Command, KeySpec};
+use crate::value::session::SessionValue;
+
+pub const COMMAND: Command = Command {
+    name: "SESSION.LEN",
+    summary: "Returns the number of messages in a session",
+    complexity: "O(1)",
+    arity: 2,
+    flags: "readonly fast",
+    acl: "read fast",
+    keys: &[KeySpec::at(1, Access::LOOK)],
+    args: &[key("key")],
+    reply: "Integer; 0 where there is no session.",
+    entry: entry::<Len>(),
+    ..Command::BLANK
+};
+
+pub struct Len;
+
+impl Handler for Len {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let opened = ctx.open_key_read::<SessionValue>(args[1]);
+        match opened.get() {
+            Found::Value(value) => ctx.reply_i64(value.session().message_count(ctx.now_ms()) as i64),
+            Found::WrongType => return Err(WRONGTYPE.into()),
+            Found::Missing => ctx.reply_i64(0),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! `SESSION.REDACT`: content taken out of messages for good.
+
+use super::remove::parse_seqs;
+use super::{AT, EXPIRY, IFVERSION, LEASE};
+use crate::args::{is, once, Cursor, WriteOptions};
+use crate::error;
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
+use crate::table::{arg, key, many, opt, token, Access, Command, KeySpec, Kind};
+use crate::write::{Moment, Target};
+
+pub const COMMAND: Command = Command {
+    name: "SESSION.REDACT",
+    summary: "Takes the content out of messages of a session; seqs, roles and tool ids stay",
+    complexity: "O(M*(log(N)+B)) with M the seqs, N the chunks and B the bytes of a chunk",
+    arity: -3,
+    flags: "write",
+    acl: "write slow",
+    keys: &[KeySpec::at(1, Access::UPDATE)],
+    args: &[
+        key("key"),
+        many(arg("seq", Kind::Int)),
+        opt(token("REASON", arg("reason", Kind::Str))),
+        IFVERSION,
+        LEASE,
+        AT,
+        EXPIRY,
+    ],
+    reply: "How many messages were redacted.",
+    details: "A redacted message reads `{\"role\":…,\"content\":\"[redacted]\",\"redacted\":true,\"reason\":…,…}` with the ids of its tool calls \
+              (`tool_calls:[{\"id\"}]`, `tool_call_id`, `type`, `call_id`). Its tokens are counted anew. Unknown seqs, and messages that read \
+              so already, are passed over.",
+    entry: entry::<Redact>(),
+    ..Command::BLANK
+};
+
+pub struct Redact;
+
+impl Handler for Redact {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let key = args[1];
+        let mut cursor = Cursor::after_key(args);
+        let seqs = parse_seqs(&mut cursor)?;
+        let mut options = WriteOptions::default();
+        let mut reason = None;
+        while let Some(word) = cursor.next() {
+            if is(word, "REASON") {
+                let text = cursor.text(word, "REASON")?;
+                once(&mut reason, word, text)?;
+            } else if !options.take(ctx, &mut cursor, word)? {
+                return Err(error::syntax(word.bytes()));
+            }
+        }
+        let moment = Moment::of(ctx, &options);
+        let mut target = Target::open_existing(ctx, key)?;
+        target.check(&options)?;
+        let changed = target
+            .change(|session| session.redact(&seqs, reason, moment.now))
+            .unwrap_or_default();
+        let settled = target.settle(&options, &moment, changed.is_any());
+        drop(target);
+        ctx.reply_i64(changed.count as i64);
+        let mut effect = ctx.effect(c"SESSION.REDACT");
+        effect.arg(key).args(args[2..2 + seqs.len()].iter().copied());
+        if let Some(reason) = reason {
+            effect.word(Word::Reason).bytes(reason.as_bytes());
+        }
+        settled.finish(ctx, key, effect, &[], changed, c"session.redact");
+        Ok(())
+    }
+}

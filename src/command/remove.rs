@@ -1,0 +1,71 @@
+//! `SESSION.REMOVE`: messages by their seqs.
+
+use super::{AT, EXPIRY, IFVERSION, LEASE};
+use crate::args::{self, Cursor, WriteOptions};
+use crate::error;
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::table::{arg, key, many, Access, Command, KeySpec, Kind};
+use crate::write::{Moment, Target};
+
+pub const COMMAND: Command = Command {
+    name: "SESSION.REMOVE",
+    summary: "Removes messages of a session by their seqs, calls with their answers",
+    complexity:
+        "O(M*log(N)) with M the seqs and N the chunks; O(N) with N the messages where a tool call is among them",
+    arity: -3,
+    flags: "write",
+    acl: "write slow",
+    keys: &[KeySpec::at(1, Access::DELETE)],
+    args: &[key("key"), many(arg("seq", Kind::Int)), IFVERSION, LEASE, AT, EXPIRY],
+    reply: "How many messages were removed, answers included.",
+    details: "Unknown seqs are passed over.",
+    entry: entry::<Remove>(),
+    ..Command::BLANK
+};
+
+pub struct Remove;
+
+/// `seq [seq …]`, at least one, up to the first word that begins no number.
+pub fn parse_seqs(cursor: &mut Cursor<'_>) -> args::Result<Vec<u64>> {
+    let mut seqs = Vec::new();
+    while let Some(word) = cursor.peek() {
+        if !seqs.is_empty()
+            && !word
+                .bytes()
+                .first()
+                .is_some_and(|first| first.is_ascii_digit() || *first == b'-')
+        {
+            break;
+        }
+        seqs.push(args::counter(word.bytes(), "seq")?);
+        cursor.next();
+    }
+    Ok(seqs)
+}
+
+impl Handler for Remove {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let key = args[1];
+        let mut cursor = Cursor::after_key(args);
+        let seqs = parse_seqs(&mut cursor)?;
+        let mut options = WriteOptions::default();
+        while let Some(word) = cursor.next() {
+            if !options.take(ctx, &mut cursor, word)? {
+                return Err(error::syntax(word.bytes()));
+            }
+        }
+        let moment = Moment::of(ctx, &options);
+        let mut target = Target::open_existing(ctx, key)?;
+        target.check(&options)?;
+        let changed = target
+            .change(|session| session.remove(&seqs, moment.now))
+            .unwrap_or_default();
+        let settled = target.settle(&options, &moment, changed.is_any());
+        drop(target);
+        ctx.reply_i64(changed.count as i64);
+        let mut effect = ctx.effect(c"SESSION.REMOVE");
+        effect.arg(key).args(args[2..2 + seqs.len()].iter().copied());
+        settled.finish(ctx, key, effect, &[], changed, c"session.remove");
+        Ok(())
+    }
+}

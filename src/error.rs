@@ -1,0 +1,99 @@
+//! Every error a command replies, in the words of the contract. The first word is what a program looks at.
+
+use redis_session_core::json;
+
+use crate::ffi::ErrorReply;
+
+pub use crate::ffi::WRONGTYPE;
+
+/// What an error quotes: printable ASCII as it is, everything else as `\xNN`, of 64 bytes at most.
+pub fn quoted(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for &byte in &bytes[..bytes.len().min(64)] {
+        if (b' '..=b'~').contains(&byte) && byte != b'\\' && byte != b'\'' {
+            out.push(byte as char);
+        } else {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// An option that is unknown, given twice, excluded by another or without its value.
+#[cold]
+pub fn syntax(near: &[u8]) -> ErrorReply {
+    format!("ERR syntax error near '{}'", quoted(near)).into()
+}
+
+#[cold]
+pub fn not_in_range(name: &str, min: i64, max: i64) -> ErrorReply {
+    format!("ERR {name} must be an integer from {min} to {max}").into()
+}
+
+#[cold]
+pub fn not_text(name: &str) -> ErrorReply {
+    format!(
+        "ERR {name} must be UTF-8 text of 1 to {} bytes",
+        redis_session_core::session::MAX_TEXT_BYTES
+    )
+    .into()
+}
+
+#[cold]
+pub fn text_too_large(name: &str, bytes: usize) -> ErrorReply {
+    let most = redis_session_core::session::MAX_TEXT_BYTES;
+    format!("TOOLARGE {name} is {bytes} bytes, the limit is {most}").into()
+}
+
+#[cold]
+pub fn not_an_object(name: &str, error: json::Error) -> ErrorReply {
+    format!("ERR {name} is not a JSON object ({error})").into()
+}
+
+#[cold]
+pub fn bad_message(number: usize, of: usize, why: &str) -> ErrorReply {
+    format!("BADMESSAGE message {number} of {of}: {why}").into()
+}
+
+/// A body over `session.max-message-bytes`. `what` is `message 1 of 1`, or the option that holds it.
+#[cold]
+pub fn body_too_large(what: &str, bytes: usize, most: usize) -> ErrorReply {
+    format!("TOOLARGE {what} is {bytes} bytes, session.max-message-bytes is {most}").into()
+}
+
+#[cold]
+pub fn no_session(key: &[u8]) -> ErrorReply {
+    format!("NOSESSION no session at key '{}'", quoted(key)).into()
+}
+
+#[cold]
+pub fn busy_key(key: &[u8]) -> ErrorReply {
+    format!("BUSYKEY a session exists at key '{}'", quoted(key)).into()
+}
+
+#[cold]
+pub fn version_conflict(is: u64, wanted: u64) -> ErrorReply {
+    format!("VERSIONCONFLICT session is at version {is}, not {wanted}").into()
+}
+
+#[cold]
+pub fn dedup_conflict(token: &[u8]) -> ErrorReply {
+    format!("DEDUPCONFLICT token '{}' was used for another message", quoted(token)).into()
+}
+
+#[cold]
+pub fn lease_lost(token: u64) -> ErrorReply {
+    format!("LEASELOST token {token} is stale").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_is_escaped_and_short() {
+        assert_eq!(quoted(b"plain"), "plain");
+        assert_eq!(quoted(b"a'b\\c\n\xff\0"), r"a\x27b\x5cc\x0a\xff\x00");
+        assert_eq!(quoted(&[b'x'; 100]).len(), 64);
+    }
+}

@@ -1,0 +1,315 @@
+//! Commands: the trampoline from the server into a handler, and registration from the table.
+
+use super::args::{self, Args};
+use super::ctx::Ctx;
+use super::load::LoadCtx;
+use super::reply::ErrorReply;
+use crate::guard::{self, Panic};
+use crate::table::{ArgSpec, Command, Kind};
+use redis_module::raw;
+use std::ffi::CString;
+use std::mem::size_of;
+use std::os::raw::{c_char, c_int};
+use std::ptr;
+
+/// A command's code. Unit types implement it.
+pub trait Handler {
+    /// Replies exactly once and returns `Ok`, or has changed and replied nothing and returns the error.
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply>;
+}
+
+type Trampoline = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
+
+/// What the server calls for a command.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    trampoline: Option<Trampoline>,
+}
+
+impl Entry {
+    /// For a group: the server dispatches to its subcommands.
+    pub const GROUP: Entry = Entry { trampoline: None };
+}
+
+/// The entry of the command that `H` implements.
+pub const fn entry<H: Handler>() -> Entry {
+    Entry {
+        trampoline: Some(run::<H>),
+    }
+}
+
+unsafe extern "C" fn run<H: Handler>(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server calls this on the thread that runs commands, with a context and arguments that live until
+    // this function returns; neither outlives it.
+    let (mut ctx, args) = unsafe { (Ctx::new(ctx), args::from_raw(argv, argc)) };
+    let result = guard::catch(|| {
+        let result = H::run(&mut ctx, args);
+        debug_assert!(
+            if result.is_ok() {
+                ctx.reply_is_whole()
+            } else {
+                ctx.reply_not_begun()
+            },
+            "the handler did not reply exactly once"
+        );
+        result
+    });
+    match result {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => ctx.reply_error(error.line()),
+        Err(panic) => after_panic(&ctx, args, &panic),
+    }
+    0
+}
+
+/// Answers a command that has panicked, as far as it can still be answered.
+#[cold]
+#[inline(never)]
+fn after_panic(ctx: &Ctx, args: Args<'_>, panic: &Panic) {
+    let name = ctx.command_name().unwrap_or_else(|| {
+        args.first()
+            .map_or(String::new(), |name| name.bytes().escape_ascii().to_string())
+    });
+    let name = name.replace('|', " ");
+    ctx.log_warning(&format!("internal error in {name}: {panic}"));
+    if ctx.reply_not_begun() {
+        ctx.reply_error(format!("ERR internal error in {name}: {}", panic.message).as_bytes());
+    } else if !ctx.reply_is_whole() {
+        ctx.log_warning("the reply was cut short; closing the client's connection");
+        ctx.fill_up();
+        ctx.close_client();
+    }
+}
+
+impl LoadCtx {
+    /// Registers the commands with everything the table says of them.
+    pub fn register_commands(&self, commands: &[&Command]) -> Result<(), String> {
+        let own_category = self.add_acl_category();
+        for command in commands {
+            self.create(ptr::null_mut(), command.name, command)?;
+            let registered = self.find(command.name)?;
+            self.describe(registered, command.name, command, own_category)?;
+            for subcommand in command.subcommands {
+                let full_name = format!("{}|{}", command.name, subcommand.name);
+                self.create(registered, subcommand.name, subcommand)?;
+                self.describe(self.find(&full_name)?, &full_name, subcommand, own_category)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the category `@session`, if this server lets modules have one.
+    fn add_acl_category(&self) -> bool {
+        // SAFETY: called from OnLoad; the name ends in NUL and is copied.
+        unsafe {
+            match raw::RedisModule_AddACLCategory {
+                Some(add) => add(self.as_ptr(), c"session".as_ptr()) == 0,
+                None => false,
+            }
+        }
+    }
+
+    /// Creates a command, or a subcommand of `parent` unless that is null.
+    fn create(&self, parent: *mut raw::RedisModuleCommand, name: &str, command: &Command) -> Result<(), String> {
+        let c_name = c_string(name)?;
+        let flags = c_string(command.flags)?;
+        // Keys are described by `describe`; positions given here could only say less.
+        // SAFETY: called from OnLoad; name and flags end in NUL and are copied; the trampoline is a function of the
+        // module, which is never unloaded (the server refuses to unload one with data types).
+        let status = unsafe {
+            let (run, flags) = (command.entry.trampoline, flags.as_ptr());
+            if parent.is_null() {
+                api!(RedisModule_CreateCommand)(self.as_ptr(), c_name.as_ptr(), run, flags, 0, 0, 0)
+            } else {
+                api!(RedisModule_CreateSubcommand)(parent, c_name.as_ptr(), run, flags, 0, 0, 0)
+            }
+        };
+        succeeded(status, || {
+            format!("the server refuses the command {name} (is the name taken?)")
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<*mut raw::RedisModuleCommand, String> {
+        let c_name = c_string(name)?;
+        // SAFETY: called from OnLoad; the name ends in NUL.
+        let command = unsafe { api!(RedisModule_GetCommand)(self.as_ptr(), c_name.as_ptr()) };
+        if command.is_null() {
+            return Err(format!("the command {name} is not found after its creation"));
+        }
+        Ok(command)
+    }
+
+    /// Sets documentation, key specs and ACL categories.
+    fn describe(
+        &self,
+        registered: *mut raw::RedisModuleCommand,
+        name: &str,
+        command: &Command,
+        own_category: bool,
+    ) -> Result<(), String> {
+        let (summary, complexity, since) = (
+            c_string(command.summary)?,
+            c_string(command.complexity)?,
+            c_string(command.since)?,
+        );
+        let mut keys = key_specs(command);
+        let mut args = CommandArgs::default();
+        let info = raw::RedisModuleCommandInfo {
+            version: &INFO_VERSION,
+            summary: summary.as_ptr(),
+            complexity: complexity.as_ptr(),
+            since: since.as_ptr(),
+            history: ptr::null_mut(),
+            tips: ptr::null(),
+            arity: command.arity,
+            key_specs: keys.as_mut_ptr(),
+            args: if command.args.is_empty() {
+                ptr::null_mut()
+            } else {
+                args.list(command.args)?
+            },
+        };
+        // SAFETY: called from OnLoad with a command just found; all that `info` points to lives during the call, in
+        // which the server copies it, and both lists end with an element of zeros.
+        let status = unsafe { api!(RedisModule_SetCommandInfo)(registered, &info) };
+        succeeded(status, || {
+            format!("the server refuses the description of {name} (its log says why)")
+        })?;
+
+        let mut categories = command.acl.to_owned();
+        if own_category {
+            categories.push_str(" session");
+        }
+        let categories = c_string(categories.trim_start())?;
+        // SAFETY: called from OnLoad with a command just found; the text ends in NUL and is copied.
+        let status = unsafe {
+            match raw::RedisModule_SetCommandACLCategories {
+                Some(set) if !categories.is_empty() => set(registered, categories.as_ptr()),
+                _ => 0,
+            }
+        };
+        succeeded(status, || {
+            format!("the server refuses the ACL categories {categories:?} of {name}")
+        })
+    }
+}
+
+fn succeeded(status: c_int, error: impl FnOnce() -> String) -> Result<(), String> {
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(error())
+    }
+}
+
+fn c_string(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|_| format!("{text:?} has a NUL"))
+}
+
+/// The sizes by which a server with longer structures reads ours.
+static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
+    version: 1,
+    sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+    sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+    sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+};
+
+/// The key specs of a command, each for one key, and the end mark.
+fn key_specs(command: &Command) -> Vec<raw::RedisModuleCommandKeySpec> {
+    // SAFETY: the structure is of numbers and pointers, for which zeros are values; zeros end the list.
+    let zero = || unsafe { std::mem::zeroed::<raw::RedisModuleCommandKeySpec>() };
+    let mut specs = Vec::with_capacity(command.keys.len() + 1);
+    for key in command.keys {
+        let mut spec = zero();
+        spec.flags = key.access.0;
+        spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+        // Writing a field of a union of plain numbers.
+        spec.bs.index.pos = key.at;
+        specs.push(spec);
+    }
+    specs.push(zero());
+    specs
+}
+
+/// Argument lists for the server and what they point to.
+#[derive(Default)]
+struct CommandArgs {
+    texts: Vec<CString>,
+    lists: Vec<Box<[raw::RedisModuleCommandArg]>>,
+    keys: c_int,
+}
+
+impl CommandArgs {
+    /// A list that lives as long as `self`.
+    fn list(&mut self, specs: &[ArgSpec]) -> Result<*mut raw::RedisModuleCommandArg, String> {
+        let mut list = Vec::with_capacity(specs.len() + 1);
+        for spec in specs {
+            list.push(self.arg(spec)?);
+        }
+        // SAFETY: the structure is of numbers and pointers, for which zeros are values; zeros end the list.
+        list.push(unsafe { std::mem::zeroed() });
+        self.lists.push(list.into_boxed_slice());
+        // The box is where it is however `lists` grows.
+        Ok(self.lists.last_mut().expect("just pushed").as_mut_ptr())
+    }
+
+    fn arg(&mut self, spec: &ArgSpec) -> Result<raw::RedisModuleCommandArg, String> {
+        let (kind, parts) = match spec.kind {
+            Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, None),
+            Kind::Str => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, None),
+            Kind::Int => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, None),
+            Kind::Double => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE, None),
+            Kind::Pattern => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN, None),
+            Kind::UnixTime => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_UNIX_TIME, None),
+            Kind::PureToken => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN, None),
+            Kind::OneOf(choices) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF, Some(choices)),
+            Kind::Block(parts) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK, Some(parts)),
+        };
+        let key_spec_index = if matches!(spec.kind, Kind::Key) {
+            self.keys += 1;
+            self.keys - 1
+        } else {
+            -1
+        };
+        let mut flags = 0;
+        for (set, bit) in [
+            (spec.optional, raw::REDISMODULE_CMD_ARG_OPTIONAL),
+            (spec.multiple, raw::REDISMODULE_CMD_ARG_MULTIPLE),
+            (spec.multiple_token, raw::REDISMODULE_CMD_ARG_MULTIPLE_TOKEN),
+        ] {
+            if set {
+                flags |= bit;
+            }
+        }
+        Ok(raw::RedisModuleCommandArg {
+            name: self.text(spec.name)?,
+            type_: kind,
+            key_spec_index,
+            token: match spec.token {
+                Some(token) => self.text(token)?,
+                None => ptr::null(),
+            },
+            summary: ptr::null(),
+            since: ptr::null(),
+            flags: flags as c_int,
+            deprecated_since: ptr::null(),
+            subargs: match parts {
+                Some(parts) => self.list(parts)?,
+                None => ptr::null_mut(),
+            },
+            display_text: ptr::null(),
+        })
+    }
+
+    /// A text that lives as long as `self`.
+    fn text(&mut self, text: &str) -> Result<*const c_char, String> {
+        let text = c_string(text)?;
+        let start = text.as_ptr();
+        self.texts.push(text);
+        Ok(start)
+    }
+}

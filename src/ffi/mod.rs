@@ -1,0 +1,62 @@
+//! The server's module API behind safe functions. Every line of `unsafe` of the module is in this folder.
+//!
+//! What makes it safe to call from above:
+//!
+//! * A [`Ctx`] is only ever made by the trampolines here, lives as long as one call from the server, and cannot leave
+//!   the thread that runs commands. Whatever needs that thread (the shared words, the number cache, keys, replies)
+//!   needs a `Ctx`.
+//! * A value of a native type is boxed with a borrow mark ([`types`]): two handles to one key cannot both reach it
+//!   for writing, and a value that the server lets go of while a handle is open outlives the handle.
+//! * Nothing unwinds into the server: each `extern "C"` function runs its body inside [`crate::guard`].
+//! * Functions that not every server has are `Option`s and are asked for by presence, never by version.
+#![allow(unsafe_code)]
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+/// A function of the server's API that every supported server has (checked once in [`load`]). Must be used in
+/// `unsafe`: the pointers are `static mut`, written once before anything else of the module runs.
+macro_rules! api {
+    ($name:ident) => {
+        match ::redis_module::raw::$name {
+            Some(function) => function,
+            None => $crate::ffi::absent(stringify!($name)),
+        }
+    };
+}
+
+mod alloc;
+mod args;
+mod audience;
+mod command;
+pub mod config;
+mod ctx;
+mod defrag;
+mod effect;
+mod info;
+mod io;
+mod key;
+mod load;
+mod log;
+mod reply;
+mod types;
+mod words;
+
+pub use args::{Arg, Args};
+pub use command::{entry, Entry, Handler};
+pub use config::{Boolean, Choice, Integer, Setting};
+pub use ctx::Ctx;
+pub use defrag::Defrag;
+pub use effect::Effect;
+pub use info::InfoWriter;
+pub use io::{AofWriter, Blob, Digest, Sink, Source};
+pub use key::{Found, ReadKey, WriteKey, WRONGTYPE};
+pub use load::LoadCtx;
+pub use log::{log_notice, log_warning};
+pub use reply::{ErrorReply, Postponed};
+pub use types::{NativeType, TypeSlot};
+pub use words::Word;
+
+#[cold]
+#[inline(never)]
+fn absent(name: &str) -> ! {
+    panic!("the server has no {name}")
+}

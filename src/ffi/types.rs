@@ -1,0 +1,291 @@
+//! Native types: a safe trait, and the server's callbacks made from it.
+//!
+//! The server keeps one pointer per key, to this box:
+//!
+//! ```text
+//! Held<T>   | borrows: u32 | value: T … |
+//!             0 free · 1… handles reading · u32::MAX one handle writing
+//! ```
+//!
+//! Only the thread that runs commands takes and gives back borrows, so the mark is read and written without locked
+//! instructions; it is atomic because `free` may look at it on another thread (lazy free).
+
+use super::defrag::Defrag;
+use super::io::{AofWriter, Digest, Sink, Source};
+use super::load::LoadCtx;
+use crate::guard::guarded;
+use redis_module::raw;
+use std::cell::UnsafeCell;
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::mem::size_of;
+use std::os::raw::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+/// A type of value that keys can have. Dropping may happen on any thread.
+pub trait NativeType: Sized + Send + Sync + 'static {
+    /// Exactly nine characters of `A–Z a–z 0–9 - _`; what `TYPE` says.
+    const NAME: &'static str;
+    /// 0 to 1023, kept beside each saved value.
+    const ENCODING_VERSION: i32;
+
+    /// A `static` of the implementing type.
+    fn slot() -> &'static TypeSlot<Self>;
+
+    fn save(&self, out: &mut Sink<'_>);
+    /// `None` refuses the payload. It may be anybody's: never trust a length in it.
+    fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self>;
+    /// Writes the commands that rebuild the value.
+    fn rewrite(&self, out: &mut AofWriter<'_>);
+    /// What the value owns on the heap, in bytes; its own size is added.
+    fn memory_bytes(&self) -> usize;
+    /// About how many blocks a drop frees. Above 64, deletions may leave it to another thread.
+    fn free_effort(&self) -> usize;
+    fn copy(&self) -> Self;
+    /// Adds what the value *is* (not how it is stored) to a digest.
+    fn digest(&self, digest: &mut Digest<'_>);
+    /// Moves the value's blocks; `true` when all are done. The value's own box is moved already.
+    fn defrag(&mut self, defrag: &mut Defrag<'_>) -> bool;
+}
+
+/// Where a native type's handle of the server is kept. Being typed, one cannot stand for another type.
+pub struct TypeSlot<T> {
+    raw: AtomicPtr<raw::RedisModuleType>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> TypeSlot<T> {
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        TypeSlot {
+            raw: AtomicPtr::new(ptr::null_mut()),
+            of: PhantomData,
+        }
+    }
+
+    /// Null before the type is registered.
+    #[inline]
+    pub(super) fn get(&self) -> *mut raw::RedisModuleType {
+        self.raw.load(Ordering::Relaxed)
+    }
+}
+
+/// The server's pointer of a key points to one of these.
+pub(super) struct Held<T> {
+    borrows: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+const WRITING: u32 = u32::MAX;
+
+impl<T> Held<T> {
+    pub(super) fn new(value: T) -> Self {
+        Held {
+            borrows: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    #[inline]
+    pub(super) fn begin_read(&self) -> bool {
+        let borrows = self.borrows.load(Ordering::Relaxed);
+        let free = borrows < WRITING - 1;
+        if free {
+            self.borrows.store(borrows + 1, Ordering::Relaxed);
+        }
+        free
+    }
+
+    #[inline]
+    pub(super) fn end_read(&self) {
+        // Release: what was read is read before `free` on another thread may see the mark go.
+        self.borrows
+            .store(self.borrows.load(Ordering::Relaxed) - 1, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn begin_write(&self) -> bool {
+        let free = self.borrows.load(Ordering::Relaxed) == 0;
+        if free {
+            self.borrows.store(WRITING, Ordering::Relaxed);
+        }
+        free
+    }
+
+    #[inline]
+    pub(super) fn end_write(&self) {
+        self.borrows.store(0, Ordering::Release);
+    }
+
+    /// Needs a read or write borrow for as long as the value is used through a reference.
+    #[inline]
+    pub(super) fn value(&self) -> *mut T {
+        self.value.get()
+    }
+}
+
+impl LoadCtx {
+    /// Registers the type with the server.
+    pub fn register_type<T: NativeType>(&self) -> Result<(), String> {
+        let name = CString::new(T::NAME).map_err(|_| format!("the type name {:?} has a NUL", T::NAME))?;
+        let mut methods = raw::RedisModuleTypeMethods {
+            // What 7.0 knows; later servers read the structure by this number.
+            version: 4,
+            rdb_load: Some(rdb_load::<T>),
+            rdb_save: Some(rdb_save::<T>),
+            aof_rewrite: Some(aof_rewrite::<T>),
+            mem_usage: Some(mem_usage::<T>),
+            digest: Some(digest::<T>),
+            free: Some(free::<T>),
+            aux_load: None,
+            aux_save: None,
+            aux_save_triggers: 0,
+            free_effort: Some(free_effort::<T>),
+            unlink: None,
+            copy: Some(copy::<T>),
+            defrag: Some(defrag::<T>),
+            mem_usage2: None,
+            free_effort2: None,
+            unlink2: None,
+            copy2: None,
+            aux_save2: None,
+        };
+        // SAFETY: called from OnLoad; name and methods are read within the call, and the callbacks are made for boxes
+        // of T, which is all that is ever stored under this type.
+        let registered = unsafe {
+            api!(RedisModule_CreateDataType)(self.as_ptr(), name.as_ptr(), T::ENCODING_VERSION, &mut methods)
+        };
+        if registered.is_null() {
+            return Err(format!("the server refuses the type {}", T::NAME));
+        }
+        T::slot().raw.store(registered, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Lends the value behind a callback's pointer to `body`; `fallback` on a panic.
+///
+/// # Safety
+/// `value` is a pointer of the server to a live `Held<T>`.
+unsafe fn lend<T: NativeType, R>(callback: &str, value: *const c_void, fallback: R, body: impl FnOnce(&T) -> R) -> R {
+    // SAFETY: the caller's promise; the box is shared, what is inside is guarded by the mark.
+    let held = unsafe { &*value.cast::<Held<T>>() };
+    guarded(callback, fallback, || {
+        assert!(held.begin_read(), "the value is being written");
+        let _borrow = EndRead(held);
+        // SAFETY: the read borrow taken above lasts until after the body.
+        body(unsafe { &*held.value() })
+    })
+}
+
+struct EndRead<'h, T>(&'h Held<T>);
+
+impl<T> Drop for EndRead<'_, T> {
+    fn drop(&mut self) {
+        self.0.end_read();
+    }
+}
+
+unsafe extern "C" fn rdb_load<T: NativeType>(io: *mut raw::RedisModuleIO, encoding_version: c_int) -> *mut c_void {
+    guarded("rdb_load", ptr::null_mut(), || {
+        // SAFETY: the server passes a stream that lives during the call.
+        let mut source = Source::new(unsafe { &mut *io });
+        match T::load(&mut source, encoding_version) {
+            Some(value) => Box::into_raw(Box::new(Held::new(value))).cast(),
+            None => ptr::null_mut(),
+        }
+    })
+}
+
+unsafe extern "C" fn rdb_save<T: NativeType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
+    // SAFETY: the server passes a live stream and a value of this type.
+    unsafe { lend::<T, _>("rdb_save", value, (), |value| value.save(&mut Sink::new(&mut *io))) }
+}
+
+unsafe extern "C" fn aof_rewrite<T: NativeType>(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    // SAFETY: the server passes a live stream, the key's name and a value of this type.
+    unsafe {
+        lend::<T, _>("aof_rewrite", value, (), |value| {
+            value.rewrite(&mut AofWriter::new(&mut *io, key))
+        })
+    }
+}
+
+unsafe extern "C" fn mem_usage<T: NativeType>(value: *const c_void) -> usize {
+    let own = size_of::<Held<T>>();
+    // SAFETY: the server passes a value of this type.
+    unsafe { lend::<T, _>("mem_usage", value, own, |value| own + value.memory_bytes()) }
+}
+
+unsafe extern "C" fn free_effort<T: NativeType>(_key: *mut raw::RedisModuleString, value: *const c_void) -> usize {
+    // 0 would mean "always on another thread".
+    // SAFETY: the server passes a value of this type.
+    unsafe { lend::<T, _>("free_effort", value, 1, |value| value.free_effort().max(1)) }
+}
+
+unsafe extern "C" fn digest<T: NativeType>(digest: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    // SAFETY: the server passes a live digest and a value of this type.
+    unsafe {
+        lend::<T, _>("digest", value, (), |value| {
+            value.digest(&mut Digest::new(&mut *digest))
+        })
+    }
+}
+
+unsafe extern "C" fn copy<T: NativeType>(
+    _from: *mut raw::RedisModuleString,
+    _to: *mut raw::RedisModuleString,
+    value: *const c_void,
+) -> *mut c_void {
+    // SAFETY: the server passes a value of this type.
+    unsafe {
+        lend::<T, _>("copy", value, ptr::null_mut(), |value| {
+            Box::into_raw(Box::new(Held::new(value.copy()))).cast()
+        })
+    }
+}
+
+unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
+    let held = value.cast::<Held<T>>();
+    guarded("free", (), || {
+        // SAFETY: the server has let go of the pointer, so this call decides over the box. A handle that is still
+        // open (a subscriber has deleted the key under a command) keeps it: it leaks rather than dangles.
+        unsafe {
+            if (*held).borrows.load(Ordering::Acquire) == 0 {
+                drop(Box::from_raw(held));
+            } else {
+                crate::ffi::log_warning("a value was freed while a command was using it; its memory is lost");
+            }
+        }
+    });
+}
+
+unsafe extern "C" fn defrag<T: NativeType>(
+    ctx: *mut raw::RedisModuleDefragCtx,
+    _key: *mut raw::RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    guarded("defrag", 0, || {
+        // SAFETY: the server passes a live context and the address of its pointer to a value of this type, between
+        // commands: no handle is open, which the mark confirms. The box came from the server's malloc; the moved one
+        // replaces it.
+        unsafe {
+            let mut held = (*value).cast::<Held<T>>();
+            if (*held).borrows.load(Ordering::Relaxed) != 0 {
+                return 0;
+            }
+            let mut defrag = Defrag::new(&mut *ctx);
+            if align_of::<Held<T>>() <= super::alloc::MALLOC_ALIGN {
+                held = defrag.relocate_raw(held.cast()).cast();
+                *value = held.cast();
+            }
+            let done = (*(*held).value()).defrag(&mut defrag);
+            c_int::from(!done)
+        }
+    })
+}

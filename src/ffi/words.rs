@@ -1,0 +1,46 @@
+//! The constant words of replicated commands.
+//!
+//! Each is one string of the server, made when the module is loaded and shared by reference count from then on, so
+//! that a replicated command does not allocate for its option words. To add one, add a line.
+
+macro_rules! words {
+    ($($name:ident = $text:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Word {
+            $($name,)*
+        }
+
+        impl Word {
+            pub(super) const TEXTS: &'static [&'static str] = &[$($text,)*];
+        }
+    };
+}
+
+words! {
+    Alias = "ALIAS",
+    At = "AT",
+    Count = "COUNT",
+    Dedup = "DEDUP",
+    Id = "ID",
+    Json = "JSON",
+    KeepTtl = "KEEPTTL",
+    Limit = "LIMIT",
+    MaxAge = "MAXAGE",
+    MaxBytes = "MAXBYTES",
+    MaxLen = "MAXLEN",
+    MaxTokens = "MAXTOKENS",
+    Meta = "META",
+    Msg = "MSG",
+    NoPin = "NOPIN",
+    Now = "NOW",
+    Persist = "PERSIST",
+    Pin = "PIN",
+    Px = "PX",
+    PxAt = "PXAT",
+    Reason = "REASON",
+    Scope = "SCOPE",
+    State = "STATE",
+    Tokens = "TOKENS",
+    Upto = "UPTO",
+}

@@ -1,0 +1,81 @@
+//! `INFO session`: counters of what happened since the module was loaded, and gauges of what there is.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use redis_session_core::session::Gauges;
+
+use crate::ffi::InfoWriter;
+use crate::guard;
+
+/// A number that any thread may change: values are freed on background threads too.
+pub struct Count(AtomicU64);
+
+impl Count {
+    const fn new() -> Self {
+        Count(AtomicU64::new(0))
+    }
+
+    #[inline]
+    pub fn add(&self, more: u64) {
+        if more != 0 {
+            self.0.fetch_add(more, Relaxed);
+        }
+    }
+
+    /// From one value to another, up or down.
+    #[inline]
+    fn moved(&self, from: u64, to: u64) {
+        if from != to {
+            self.0.fetch_add(to.wrapping_sub(from), Relaxed);
+        }
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+static ACTIVE_SESSIONS: Count = Count::new();
+static MESSAGES: Count = Count::new();
+static BYTES_RAW: Count = Count::new();
+static BYTES_STORED: Count = Count::new();
+
+pub static APPENDED: Count = Count::new();
+pub static EVICTED: Count = Count::new();
+pub static DEDUPLICATED: Count = Count::new();
+pub static CONFLICTS: Count = Count::new();
+
+/// A session came into being, in whatever way.
+pub fn session_added(gauges: Gauges) {
+    ACTIVE_SESSIONS.add(1);
+    session_changed(Gauges::default(), gauges);
+}
+
+pub fn session_dropped(gauges: Gauges) {
+    ACTIVE_SESSIONS.moved(1, 0);
+    session_changed(gauges, Gauges::default());
+}
+
+#[inline]
+pub fn session_changed(from: Gauges, to: Gauges) {
+    MESSAGES.moved(from.messages, to.messages);
+    BYTES_RAW.moved(from.bytes_raw, to.bytes_raw);
+    BYTES_STORED.moved(from.bytes_stored, to.bytes_stored);
+}
+
+pub fn write(info: &mut InfoWriter<'_>) {
+    info.section(c"");
+    for (name, value) in [
+        (c"active_sessions", ACTIVE_SESSIONS.get()),
+        (c"messages", MESSAGES.get()),
+        (c"bytes_raw", BYTES_RAW.get()),
+        (c"bytes_stored", BYTES_STORED.get()),
+        (c"appended", APPENDED.get()),
+        (c"evicted", EVICTED.get()),
+        (c"deduplicated", DEDUPLICATED.get()),
+        (c"conflicts", CONFLICTS.get()),
+        (c"panics_caught", guard::panics_caught()),
+    ] {
+        info.field(name, value);
+    }
+}

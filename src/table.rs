@@ -1,0 +1,243 @@
+//! What a command is, as data. Each command's file holds its row; registration, `COMMAND DOCS`, redis-cli's hints,
+//! ACL categories and the reference page in `docs/` are made from it.
+
+use crate::ffi::Entry;
+
+/// One command, or one group of subcommands.
+pub struct Command {
+    /// `SESSION.APPEND`; of a subcommand its own word, `MENTION`.
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub complexity: &'static str,
+    pub since: &'static str,
+    /// Words including the name (a subcommand: both names); negative: at least so many.
+    pub arity: i32,
+    /// The server's command flags: `write deny-oom fast`.
+    pub flags: &'static str,
+    /// ACL categories (`read write fast slow`); the module's own category is added where the server can have one.
+    pub acl: &'static str,
+    /// Every key that the command touches, in the order of its arguments of kind [`Kind::Key`].
+    pub keys: &'static [KeySpec],
+    pub args: &'static [ArgSpec],
+    /// What comes back, in one line of the reference.
+    pub reply: &'static str,
+    /// What the reference says beyond the summary, in Markdown.
+    pub details: &'static str,
+    pub entry: Entry,
+    pub subcommands: &'static [Command],
+}
+
+impl Command {
+    /// For `..Command::BLANK`: a group without subcommands.
+    pub const BLANK: Command = Command {
+        name: "",
+        summary: "",
+        complexity: "O(1)",
+        since: "0.1.0",
+        arity: -2,
+        flags: "",
+        acl: "",
+        keys: &[],
+        args: &[],
+        reply: "",
+        details: "",
+        entry: Entry::GROUP,
+        subcommands: &[],
+    };
+}
+
+/// Where one key is among a command's words, and what happens to it.
+pub struct KeySpec {
+    /// Counted as in `argv`: 1 is the word after the command's name, 2 after a subcommand's.
+    pub at: i32,
+    pub access: Access,
+}
+
+impl KeySpec {
+    pub const fn at(at: i32, access: Access) -> Self {
+        KeySpec { at, access }
+    }
+}
+
+/// The server's key-spec flags: how the key is opened, and what is done with the user's data in it. With `ACCESS` an
+/// ACL asks for read permission, with one of `INSERT`, `UPDATE` and `DELETE` for write permission.
+#[derive(Clone, Copy)]
+pub struct Access(pub u64);
+
+impl Access {
+    const RO: u64 = 1 << 0;
+    const RW: u64 = 1 << 1;
+    const OW: u64 = 1 << 2;
+    const ACCESS: u64 = 1 << 4;
+    const UPDATE_DATA: u64 = 1 << 5;
+    const INSERT_DATA: u64 = 1 << 6;
+    const DELETE_DATA: u64 = 1 << 7;
+
+    /// Returns data of the key.
+    pub const READ: Access = Access(Self::RO | Self::ACCESS);
+    /// Returns what is known about the key, as its length.
+    pub const LOOK: Access = Access(Self::RO);
+    /// Adds data and returns none.
+    pub const INSERT: Access = Access(Self::RW | Self::INSERT_DATA);
+    /// Changes data, and may return some.
+    pub const UPDATE: Access = Access(Self::RW | Self::ACCESS | Self::UPDATE_DATA);
+    /// Removes data, and may return some.
+    pub const DELETE: Access = Access(Self::RW | Self::ACCESS | Self::DELETE_DATA);
+    /// Replaces the key whatever it held.
+    pub const OVERWRITE: Access = Access(Self::OW | Self::UPDATE_DATA);
+}
+
+/// One argument, or a group of them, as `COMMAND DOCS` describes it.
+#[derive(Clone, Copy)]
+pub struct ArgSpec {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The option word before the value, or the word itself of a [`Kind::PureToken`].
+    pub token: Option<&'static str>,
+    pub optional: bool,
+    pub multiple: bool,
+    /// Repeats together with its token.
+    pub multiple_token: bool,
+}
+
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Key,
+    Str,
+    Int,
+    Double,
+    Pattern,
+    UnixTime,
+    PureToken,
+    OneOf(&'static [ArgSpec]),
+    Block(&'static [ArgSpec]),
+}
+
+/// A required argument.
+pub const fn arg(name: &'static str, kind: Kind) -> ArgSpec {
+    ArgSpec {
+        name,
+        kind,
+        token: None,
+        optional: false,
+        multiple: false,
+        multiple_token: false,
+    }
+}
+
+/// A key; the nth of a command belongs to the nth of [`Command::keys`].
+pub const fn key(name: &'static str) -> ArgSpec {
+    arg(name, Kind::Key)
+}
+
+/// `spec` after an option word: `token("COUNT", arg("count", Kind::Int))`.
+pub const fn token(token: &'static str, mut spec: ArgSpec) -> ArgSpec {
+    spec.token = Some(token);
+    spec
+}
+
+/// A word that stands for itself.
+pub const fn word(text: &'static str) -> ArgSpec {
+    token(text, arg(text, Kind::PureToken))
+}
+
+/// An optional word that stands for itself.
+pub const fn flag(text: &'static str) -> ArgSpec {
+    opt(word(text))
+}
+
+pub const fn opt(mut spec: ArgSpec) -> ArgSpec {
+    spec.optional = true;
+    spec
+}
+
+/// One or more of `spec`, its option word once.
+pub const fn many(mut spec: ArgSpec) -> ArgSpec {
+    spec.multiple = true;
+    spec
+}
+
+/// One or more of `spec`, each after its option word.
+pub const fn many_token(mut spec: ArgSpec) -> ArgSpec {
+    spec.multiple = true;
+    spec.multiple_token = true;
+    spec
+}
+
+/// Exactly one of `choices`.
+pub const fn one_of(name: &'static str, choices: &'static [ArgSpec]) -> ArgSpec {
+    arg(name, Kind::OneOf(choices))
+}
+
+/// All of `parts`, in this order.
+pub const fn block(name: &'static str, parts: &'static [ArgSpec]) -> ArgSpec {
+    arg(name, Kind::Block(parts))
+}
+
+/// The reference page of these commands, in Markdown.
+#[cfg(test)]
+pub fn reference(commands: &[&Command]) -> String {
+    let mut page = String::from(
+        "# Commands\n\nMade from the command table (`UPDATE_DOCS=1 cargo test -p redis-session --lib`); not to be edited by hand.\n\n\
+         Every writing command takes `[IFVERSION version] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`; they are\n\
+         described once in [architecture.md](architecture.md#what-every-writing-command-does).\n",
+    );
+    page.push_str("\n| command | summary |\n|---|---|\n");
+    for command in commands {
+        let anchor = command.name.to_lowercase().replace('.', "");
+        page.push_str(&format!("| [`{}`](#{anchor}) | {} |\n", command.name, command.summary));
+    }
+    for command in commands {
+        page.push_str(&format!("\n## {}\n\n```\n{}", command.name, command.name));
+        for arg in command.args {
+            page.push(' ');
+            page.push_str(&grammar(arg));
+        }
+        page.push_str(&format!("\n```\n\n{}.\n\n", command.summary));
+        if !command.details.is_empty() {
+            page.push_str(&format!("{}\n\n", command.details));
+        }
+        page.push_str(&format!("- Reply: {}\n", command.reply));
+        page.push_str(&format!("- Cost: {}\n", command.complexity));
+        page.push_str(&format!(
+            "- Flags: `{}`; ACL categories: `@{}`\n",
+            command.flags,
+            command.acl.replace(' ', " @")
+        ));
+        page.push_str(&format!("- Since: {}\n", command.since));
+    }
+    page
+}
+
+/// One argument as redis-cli shows it.
+#[cfg(test)]
+fn grammar(arg: &ArgSpec) -> String {
+    let all = |parts: &[ArgSpec], between: &str| parts.iter().map(grammar).collect::<Vec<_>>().join(between);
+    let value = match arg.kind {
+        Kind::PureToken => String::new(),
+        Kind::OneOf(choices) => all(choices, " | "),
+        Kind::Block(parts) => all(parts, " "),
+        _ => arg.name.to_owned(),
+    };
+    let mut text = [arg.token.unwrap_or(""), &value]
+        .iter()
+        .filter(|part| !part.is_empty())
+        .copied()
+        .collect::<Vec<_>>()
+        .join(" ");
+    if arg.multiple {
+        let again = if arg.multiple_token {
+            text.clone()
+        } else {
+            value.clone()
+        };
+        text = format!("{text} [{again} ...]");
+    }
+    if arg.optional {
+        format!("[{text}]")
+    } else if matches!(arg.kind, Kind::OneOf(_)) {
+        format!("<{text}>")
+    } else {
+        text
+    }
+}

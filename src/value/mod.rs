@@ -1,0 +1,3 @@
+//! The data types: the server's callbacks of each in one file.
+
+pub mod session;

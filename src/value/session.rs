@@ -1,0 +1,124 @@
+//! `rdsession`: a session as the value of a key.
+
+use std::borrow::Cow;
+
+use redis_session_core::Session;
+
+use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
+use crate::{ffi, info};
+
+/// How many chunks the defragmenter moves between two looks at its clock.
+const CHUNKS_A_STEP: usize = 32;
+
+/// A session that `INFO session` counts as long as it lives.
+pub struct SessionValue {
+    session: Session,
+}
+
+impl SessionValue {
+    pub fn new(session: Session) -> Self {
+        info::session_added(session.gauges());
+        SessionValue { session }
+    }
+
+    #[inline]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Changes the session, and the gauges with it.
+    #[inline]
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> R {
+        let before = self.session.gauges();
+        let result = change(&mut self.session);
+        info::session_changed(before, self.session.gauges());
+        result
+    }
+}
+
+impl Drop for SessionValue {
+    fn drop(&mut self) {
+        info::session_dropped(self.session.gauges());
+    }
+}
+
+impl NativeType for SessionValue {
+    const NAME: &'static str = "rdsession";
+    const ENCODING_VERSION: i32 = 0;
+
+    fn slot() -> &'static TypeSlot<Self> {
+        static SLOT: TypeSlot<SessionValue> = TypeSlot::new();
+        &SLOT
+    }
+
+    fn save(&self, out: &mut Sink<'_>) {
+        self.session.encode(|blob| out.blob(blob));
+    }
+
+    fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self> {
+        if encoding_version != Self::ENCODING_VERSION {
+            ffi::log_warning("a session was written by a newer version of the module");
+            return None;
+        }
+        match Session::decode(|| source.blob().map(Bytes)) {
+            Ok(session) => Some(SessionValue::new(session)),
+            Err(why) => {
+                ffi::log_warning(&format!("a session's payload is refused: {why}"));
+                None
+            }
+        }
+    }
+
+    fn rewrite(&self, out: &mut AofWriter<'_>) {
+        out.command(c"SESSION.LOAD", &self.session.encode_whole());
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.session.heap_bytes()
+    }
+
+    fn free_effort(&self) -> usize {
+        self.session.free_effort()
+    }
+
+    fn copy(&self) -> Self {
+        SessionValue::new(self.session.clone())
+    }
+
+    fn digest(&self, digest: &mut Digest<'_>) {
+        self.session.digest(|part| digest.bytes(part));
+        digest.end_sequence();
+    }
+
+    fn defrag(&mut self, defrag: &mut Defrag<'_>) -> bool {
+        let mut from = defrag.cursor().unwrap_or(0) as usize;
+        loop {
+            let next = self
+                .session
+                .relocate(from, CHUNKS_A_STEP, &mut |bytes| defrag.relocate_slice(bytes));
+            let Some(next) = next else {
+                defrag.set_cursor(0);
+                return true;
+            };
+            from = next;
+            if defrag.cursor().is_some() && defrag.should_stop() {
+                defrag.set_cursor(from as u64);
+                return false;
+            }
+        }
+    }
+}
+
+/// A blob of the server as the decoder wants it.
+struct Bytes(ffi::Blob);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A session's id as replies show it.
+pub fn id_text(session: &Session) -> Cow<'static, str> {
+    Cow::Owned(session.id().hyphenated().to_string())
+}

@@ -1,0 +1,374 @@
+//! What every command that writes a session has in common: the guards of `<w>`, the sliding of the expiry, and the facts that go to
+//! replicas.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use redis_session_core::limits::Limits;
+use redis_session_core::session::{Changed, Creation, Now};
+use redis_session_core::Session;
+use uuid::Uuid;
+
+use crate::args::{Expiry, Result, WriteOptions};
+use crate::ffi::{Arg, Args, Ctx, Effect, Found, Word, WriteKey, WRONGTYPE};
+use crate::value::session::SessionValue;
+use crate::{error, info, settings};
+
+/// A key opened to be written.
+pub struct Target<'c> {
+    key: WriteKey<'c, SessionValue>,
+    /// The expiry that goes with the value from its creation on, where this command made it.
+    created: Option<CreatedExpiry>,
+}
+
+#[derive(Clone, Copy)]
+struct CreatedExpiry {
+    ttl_ms: u64,
+    at_ms: Option<i64>,
+}
+
+/// The times of one command.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub now: Now,
+    /// The command is a primary's, or from an append-only file.
+    pub obeys: bool,
+}
+
+impl Moment {
+    #[inline]
+    pub fn of(ctx: &Ctx, options: &WriteOptions) -> Self {
+        // Only a command that names its time can be a primary's: those always do.
+        let obeys = options.at_ms.is_some() && ctx.obeys_primary();
+        let now_ms = match options.now_ms.or(options.at_ms.filter(|_| obeys)) {
+            Some(now_ms) => now_ms,
+            None => ctx.now_ms(),
+        };
+        let compress_after_bytes = settings::COMPRESS_AFTER_BYTES.get() as u32;
+        Moment {
+            now: Now {
+                now_ms,
+                content_ms: options.at_ms.unwrap_or(now_ms),
+                compress_after_bytes,
+            },
+            obeys,
+        }
+    }
+}
+
+impl<'c> Target<'c> {
+    #[inline]
+    pub fn open(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
+        let key = ctx.open_key_write::<SessionValue>(key);
+        if let Found::WrongType = key.get() {
+            return Err(WRONGTYPE.into());
+        }
+        Ok(Target { key, created: None })
+    }
+
+    /// Opens a key that must hold a session.
+    pub fn open_existing(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
+        let target = Self::open(ctx, key)?;
+        match target.session() {
+            Some(_) => Ok(target),
+            None => Err(error::no_session(key.bytes())),
+        }
+    }
+
+    #[inline]
+    pub fn session(&self) -> Option<&Session> {
+        match self.key.get() {
+            Found::Value(value) => Some(value.session()),
+            _ => None,
+        }
+    }
+
+    /// `LEASE` and `IFVERSION`.
+    #[inline]
+    pub fn check(&self, options: &WriteOptions) -> Result<()> {
+        if let Some(token) = options.lease {
+            // No lease lives, so no token is good.
+            return Err(error::lease_lost(token));
+        }
+        if let Some(wanted) = options.if_version {
+            let is = self.session().map_or(0, Session::version);
+            if is != wanted {
+                info::CONFLICTS.add(1);
+                return Err(error::version_conflict(is, wanted));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the session that is not there yet, and tells replicas of it with everything explicit.
+    pub fn create(&mut self, new: &NewSession<'_>, options: &WriteOptions, moment: &Moment) {
+        let default_ttl_ms = settings::DEFAULT_TTL_S.get() as u64 * 1000;
+        let now_ms = moment.now.now_ms;
+        let after = |ttl_ms: u64| (ttl_ms > 0).then(|| now_ms + ttl_ms as i64);
+        let (ttl_ms, at_ms) = match (options.expiry, options.settled_at_ms) {
+            (Some(Expiry::Ttl { ms }), settled) if moment.obeys => (ms, settled),
+            (Some(Expiry::Persist), settled) if moment.obeys => (0, settled),
+            (Some(Expiry::Ttl { ms }), _) => (ms, after(ms)),
+            (Some(Expiry::Persist), _) => (0, None),
+            (Some(Expiry::At { ms }), _) => (default_ttl_ms, Some(ms)),
+            (Some(Expiry::Keep), _) => (default_ttl_ms, None),
+            (None, _) => (default_ttl_ms, after(default_ttl_ms)),
+        };
+        let session = Session::create(&Creation {
+            id: new.id,
+            created_at_ms: moment.now.content_ms,
+            now_ms,
+            ttl_ms,
+            limits: Arc::clone(&new.limits),
+            scope: new.scope,
+            state: new.state,
+            meta: new.meta,
+            pins: &new.pins,
+        });
+        self.key.set_value(SessionValue::new(session));
+        if at_ms.is_some() {
+            self.key.set_expires_at_ms(at_ms);
+        }
+        self.created = Some(CreatedExpiry { ttl_ms, at_ms });
+    }
+
+    /// Changes the session; nothing happens where there is none.
+    #[inline]
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+        match self.key.get_mut() {
+            Found::Value(value) => Some(value.change(change)),
+            _ => None,
+        }
+    }
+
+    pub fn expires_at_ms(&self) -> Option<i64> {
+        self.key.expires_at_ms()
+    }
+
+    /// The last step on the key: the expiry. `changed` says whether the content did.
+    pub fn settle(&mut self, options: &WriteOptions, moment: &Moment, changed: bool) -> Settled {
+        let mut settled = Settled {
+            changed,
+            created: self.created.is_some(),
+            deleted: false,
+            ttl_ms: None,
+            expiry: ExpiryFact::Untouched,
+            moment: *moment,
+        };
+        if let Some(created) = self.created {
+            settled.changed = true;
+            settled.ttl_ms = Some(created.ttl_ms);
+            settled.expiry = created.at_ms.map_or(ExpiryFact::Untouched, ExpiryFact::At);
+            self.delete_if_past(&mut settled);
+            return settled;
+        }
+        match (options.expiry, options.settled_at_ms) {
+            (Some(Expiry::Ttl { ms }), at_ms) => {
+                settled.ttl_ms = Some(ms);
+                settled.expiry = match at_ms {
+                    Some(at_ms) => ExpiryFact::At(at_ms),
+                    None if moment.obeys => ExpiryFact::Untouched,
+                    None => ExpiryFact::At(moment.now.now_ms + ms as i64),
+                };
+            }
+            (Some(Expiry::Persist), at_ms) => {
+                settled.ttl_ms = Some(0);
+                settled.expiry = at_ms.map_or(ExpiryFact::Removed, ExpiryFact::At);
+            }
+            (Some(Expiry::At { ms }), _) => settled.expiry = ExpiryFact::At(ms),
+            (Some(Expiry::Keep), _) => settled.expiry = ExpiryFact::Kept,
+            (None, _) if changed && !moment.obeys => {
+                let ttl_ms = self.session().map_or(0, Session::ttl_ms);
+                if ttl_ms > 0 && self.key.expires_at_ms().is_some() {
+                    settled.expiry = ExpiryFact::At(moment.now.now_ms + ttl_ms as i64);
+                }
+            }
+            (None, _) => {}
+        }
+        settled.changed |= settled.ttl_ms.is_some() || matches!(options.expiry, Some(Expiry::At { .. }));
+        if let Some(ttl_ms) = settled.ttl_ms {
+            self.change(|session| session.set_ttl_ms(ttl_ms));
+        }
+        match settled.expiry {
+            ExpiryFact::At(at_ms) => self.key.set_expires_at_ms(Some(at_ms)),
+            ExpiryFact::Removed => self.key.set_expires_at_ms(None),
+            ExpiryFact::Untouched | ExpiryFact::Kept => {}
+        }
+        self.delete_if_past(&mut settled);
+        settled
+    }
+
+    /// A `PXAT` in the past deletes the key; but a primary's word is not judged again: it sends a deletion of its own.
+    #[inline]
+    fn delete_if_past(&mut self, settled: &mut Settled) {
+        if let ExpiryFact::At(at_ms) = settled.expiry {
+            if at_ms <= settled.moment.now.now_ms && !settled.moment.obeys {
+                self.key.delete();
+                settled.deleted = true;
+            }
+        }
+    }
+}
+
+/// What a new session is made of, all of it explicit.
+pub struct NewSession<'a> {
+    pub id: Uuid,
+    pub limits: Arc<Limits>,
+    pub scope: Option<&'a str>,
+    pub state: Option<&'a str>,
+    pub meta: Option<&'a str>,
+    pub pins: Vec<&'a str>,
+}
+
+impl NewSession<'_> {
+    /// A session of the configured defaults with a new id, as commands make one that create implicitly.
+    pub fn implicit() -> Self {
+        NewSession {
+            id: Uuid::now_v7(),
+            limits: settings::default_limits(),
+            scope: None,
+            state: None,
+            meta: None,
+            pins: Vec::new(),
+        }
+    }
+
+    /// `SESSION.CREATE` with everything in it.
+    pub fn effect<'a>(&self, ctx: &Ctx, key: Arg<'a>, settled: &Settled) -> Effect<'a> {
+        let mut effect = ctx.effect(c"SESSION.CREATE");
+        effect
+            .arg(key)
+            .word(Word::Id)
+            .bytes(self.id.hyphenated().to_string().as_bytes());
+        for (word, value) in [
+            (Word::Scope, self.scope),
+            (Word::State, self.state),
+            (Word::Meta, self.meta),
+        ] {
+            if let Some(value) = value {
+                effect.word(word).bytes(value.as_bytes());
+            }
+        }
+        for limit in Limits::NAMES {
+            effect
+                .word(Word::Limit)
+                .bytes(limit.name.as_bytes())
+                .int(self.limits.get(limit) as i64);
+        }
+        for pin in &self.pins {
+            effect.word(Word::Pin).bytes(pin.as_bytes());
+        }
+        settled.add_to(&mut effect);
+        effect
+    }
+}
+
+/// What became of the key's expiry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExpiryFact {
+    Untouched,
+    Kept,
+    Removed,
+    At(i64),
+}
+
+/// What a command has done to its key, as replicas are told.
+pub struct Settled {
+    /// Content or expiry.
+    pub changed: bool,
+    created: bool,
+    deleted: bool,
+    ttl_ms: Option<u64>,
+    expiry: ExpiryFact,
+    moment: Moment,
+}
+
+impl Settled {
+    /// Adds the times, ttl and expiry to a replicated command.
+    #[inline]
+    pub fn add_to(&self, effect: &mut Effect<'_>) {
+        let now = &self.moment.now;
+        effect.word(Word::At).int(now.content_ms);
+        if now.now_ms != now.content_ms {
+            effect.word(Word::Now).int(now.now_ms);
+        }
+        match self.ttl_ms {
+            Some(0) => {
+                effect.word(Word::Persist);
+            }
+            Some(ttl_ms) => {
+                effect.word(Word::Px).int(ttl_ms as i64);
+            }
+            None => {}
+        }
+        match self.expiry {
+            ExpiryFact::At(at_ms) => {
+                effect.word(Word::PxAt).int(at_ms);
+            }
+            ExpiryFact::Kept => {
+                effect.word(Word::KeepTtl);
+            }
+            ExpiryFact::Removed | ExpiryFact::Untouched => {}
+        }
+    }
+
+    /// The same for a command behind the `SESSION.CREATE` that it implied: ttl and expiry have been said there.
+    pub fn add_behind_creation(&self, effect: &mut Effect<'_>) {
+        let now = &self.moment.now;
+        effect.word(Word::At).int(now.content_ms);
+        if now.now_ms != now.content_ms {
+            effect.word(Word::Now).int(now.now_ms);
+        }
+        effect.word(Word::KeepTtl);
+    }
+
+    /// The end of a command that takes messages away or rewrites them: `tail` goes behind the facts of its effect.
+    pub fn finish<'a>(
+        &self,
+        ctx: &mut Ctx,
+        key: Arg<'a>,
+        mut effect: Effect<'a>,
+        tail: Args<'a>,
+        changed: Changed,
+        event: &CStr,
+    ) {
+        info::EVICTED.add(changed.evicted);
+        if !self.changed {
+            return;
+        }
+        self.add_to(&mut effect);
+        effect.args(tail.iter().copied());
+        let both = [event, c"session.evict"];
+        let events = match (changed.count > 0, changed.evicted > 0) {
+            (true, true) => &both[..],
+            (true, false) => &both[..1],
+            (false, true) => &both[1..],
+            (false, false) => &[],
+        };
+        self.publish(ctx, key, &[&effect], events);
+    }
+
+    /// Tells replicas, watchers and subscribers. The key is closed by then.
+    #[inline]
+    pub fn publish<'a>(&self, ctx: &mut Ctx, key: Arg<'a>, effects: &[&Effect<'a>], events: &[&CStr]) {
+        if !self.changed {
+            return;
+        }
+        if !self.deleted {
+            for effect in effects {
+                ctx.replicate(effect);
+            }
+        } else if !self.created {
+            let mut deletion = ctx.effect(c"DEL");
+            deletion.arg(key);
+            ctx.replicate(&deletion);
+        }
+        ctx.signal_modified(key);
+        for event in events {
+            ctx.notify(event, key);
+        }
+        if self.deleted {
+            ctx.notify_generic(c"del", key);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Conversations with real servers: the harness of the end-to-end tests.
+//!
+//! A test starts its own `redis-server` with the module that `cargo` has just built, talks to it as one would in
+//! `redis-cli`, and drops it:
+//!
+//! ```text
+//! let server = Server::start();
+//! server.conversation(r#"
+//!     > SESSION.APPEND k MSG user hello
+//!     (integer) 1
+//!     > SESSION.LEN k
+//!     (integer) 1
+//! "#);
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `module.rs` | builds the module, once per process |
+//! | `server.rs` | starts, restarts, replicates and ends servers |
+//! | `client.rs` | one connection: RESP2 or RESP3, to the byte |
+//! | `talk.rs` | the language of conversations: quoting, rendering, wildcards |
+//! | `journal.rs` | what a command propagated, read from the append-only file |
+//! | `oracle.rs` | what must be equal before and after: digest, expiry, replies |
+//! | `payload.rs` | `DUMP` payloads with a right checksum, and a seeded random source to spoil them |
+//!
+//! `MODULE_PATH` names a module built elsewhere; `SERVER_BIN` another server (a program, arguments may follow).
+
+pub mod client;
+pub mod journal;
+pub mod module;
+pub mod oracle;
+pub mod payload;
+pub mod server;
+pub mod talk;
+
+pub use client::{bytes, entry, int, items, text, Client};
+pub use redis::Value;
+pub use server::{now_ms, wait_until, Flavor, Options, Server};

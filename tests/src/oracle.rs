@@ -1,0 +1,161 @@
+//! What must be equal: before and after a restart, here and on a replica, in the original and in its copy.
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+use crate::client::{bytes, items, text};
+use crate::server::{Options, Server};
+use crate::talk;
+
+/// Everything of a key that an outsider can see. The replies stand beside the digest so that a digest which forgets something
+/// is found out.
+#[derive(PartialEq, Clone, Debug)]
+pub struct Visible {
+    pub digest: String,
+    pub expires_at_ms: i64,
+    pub range: String,
+    pub document: String,
+}
+
+impl Server {
+    pub fn visible(&self, key: &[u8]) -> Visible {
+        let is_session = text(&self.call(&[b"TYPE".as_slice(), key])) == "rdsession";
+        let shown = |args: &[&[u8]]| {
+            if is_session {
+                talk::render(&self.call(args))
+            } else {
+                String::new()
+            }
+        };
+        Visible {
+            digest: self.digest(key),
+            expires_at_ms: self.expires_at_ms(key),
+            range: shown(&[b"SESSION.RANGE", key, b"0", b"-1", b"WITHMETA"]),
+            document: shown(&[b"SESSION.GET", key]),
+        }
+    }
+
+    /// Every key of database 0.
+    pub fn snapshot(&self) -> BTreeMap<Vec<u8>, Visible> {
+        let keys = items(&self.call(&["KEYS", "*"]));
+        keys.iter()
+            .map(bytes)
+            .map(|key| (key.clone(), self.visible(&key)))
+            .collect()
+    }
+}
+
+/// Asserts that two snapshots are equal, and says of which keys they are not.
+#[track_caller]
+pub fn assert_same(when: &str, before: &BTreeMap<Vec<u8>, Visible>, after: &BTreeMap<Vec<u8>, Visible>) {
+    let mut differences = String::new();
+    for key in before
+        .keys()
+        .chain(after.keys().filter(|key| !before.contains_key(*key)))
+    {
+        let (was, is) = (before.get(key), after.get(key));
+        if was != is {
+            differences += &format!("{}:\n  was {was:.4000?}\n  is  {is:.4000?}\n", talk::quote(key));
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{when}, these keys are not what they were:\n{differences}"
+    );
+}
+
+/// Sets keys up on a server and asserts that they are the same to the byte and the millisecond after everything that moves
+/// values about.
+#[track_caller]
+pub fn assert_survives_everything(set_up: impl Fn(&Server)) {
+    let primary = Server::append_only().start();
+    let attached_before = Options::default().hostile().start();
+    attached_before.replicate(&primary);
+    set_up(&primary);
+    let original = primary.snapshot();
+    assert!(!original.is_empty());
+
+    attached_before.wait_for(&primary);
+    assert_same("on a replica attached before", &original, &attached_before.snapshot());
+    primary.run("DEBUG RELOAD");
+    assert_same("after DEBUG RELOAD", &original, &primary.snapshot());
+    attached_before.run("REPLICAOF NO ONE");
+    assert_same("on a promoted replica", &original, &attached_before.snapshot());
+    attached_before.run("DEBUG RELOAD");
+    assert_same(
+        "on a promoted replica after DEBUG RELOAD",
+        &original,
+        &attached_before.snapshot(),
+    );
+
+    primary.restart_with(&Options::default().hostile());
+    assert_same(
+        "after loading the append-only file as it was written, with other settings",
+        &original,
+        &primary.snapshot(),
+    );
+    for preamble in ["yes", "no"] {
+        primary.run(&format!("CONFIG SET aof-use-rdb-preamble {preamble}"));
+        primary.rewrite_append_only_file();
+        primary.restart_with(&Options::default().hostile());
+        assert_same(
+            &format!("after an AOF rewrite with aof-use-rdb-preamble {preamble}"),
+            &original,
+            &primary.snapshot(),
+        );
+    }
+
+    let attached_after = Options::default().hostile().start();
+    attached_after.replicate(&primary);
+    assert_same("on a replica attached after", &original, &attached_after.snapshot());
+
+    let duplicate = b"duplicate".to_vec();
+    for (key, visible) in &original {
+        primary.call(&[&b"COPY"[..], key, &duplicate]);
+        assert_eq!(&primary.visible(&duplicate), visible, "COPY of {}", talk::quote(key));
+        assert_same_dump(&primary, key, &duplicate);
+        primary.call(&[&b"DEL"[..], &duplicate]);
+        restore(&primary, key, &duplicate);
+        assert_eq!(
+            &primary.visible(&duplicate),
+            visible,
+            "DUMP and RESTORE of {}",
+            talk::quote(key)
+        );
+        primary.call(&[&b"DEL"[..], &duplicate]);
+    }
+    attached_after.wait_for(&primary);
+    assert_same(
+        "on a replica after copies came and went",
+        &original,
+        &attached_after.snapshot(),
+    );
+}
+
+/// `RESTORE` of a key's `DUMP` under another name, with the expiry that the key has.
+fn restore(server: &Server, key: &[u8], destination: &[u8]) {
+    let payload = bytes(&server.call(&[b"DUMP".as_slice(), key]));
+    let expires_at_ms = server.expires_at_ms(key).max(0).to_string();
+    let reply = server.call(&[
+        b"RESTORE".as_slice(),
+        destination,
+        expires_at_ms.as_bytes(),
+        &payload,
+        b"ABSTTL",
+    ]);
+    assert_eq!(reply, Value::Okay, "RESTORE of {}", talk::quote(key));
+}
+
+/// A copy dumps to what restores to the same: sealed history that is shared must not be written short.
+fn assert_same_dump(server: &Server, key: &[u8], copy: &[u8]) {
+    let restored = b"restored-copy";
+    restore(server, copy, restored);
+    assert_eq!(
+        server.digest(restored),
+        server.digest(key),
+        "DUMP of a COPY of {}",
+        talk::quote(key)
+    );
+    server.call(&[&b"DEL"[..], restored]);
+}

@@ -1,0 +1,284 @@
+//! Payloads from outside: whatever `RESTORE` is given, the server lives, and what it accepts can be read, written and saved.
+
+use redis_session_tests::payload::{seal, Random, FOOTER_LEN};
+use redis_session_tests::{bytes, talk, Options, Server, Value};
+
+/// The type byte and the id of the module's type: the server checks these itself.
+const HEADER_LEN: usize = 10;
+
+fn server() -> Server {
+    // Uncompressed, so that spoiled bytes reach the module's decoder and not the server's.
+    Options::default().config("rdbcompression", "no").start()
+}
+
+/// Dumps of sessions of every kind.
+fn originals(server: &Server) -> Vec<Vec<u8>> {
+    server.run("CONFIG SET session.compress-after 256");
+    server.conversation(
+        r#"
+        > SESSION.CREATE empty
+        > SESSION.CREATE full SCOPE acme STATE review META '{"a":{"b":[1,2,{"c":null}]}}' LIMIT maxlen 30 LIMIT maxtokens 5000 PIN system PIN developer
+        > SESSION.APPEND full DEDUP t1 MSG system "be nice" REF e1 REF e2
+        > SESSION.APPEND full DEDUP t2 JSON '{"tool_calls":[{"id":"a"},{"id":"b"}]}' '{"tool_call_id":"a"}' '{"role":"user"}' '{"tool_call_id":"b"}'
+        > SESSION.APPEND full MSG assistant "" TOOL_CALL c1 look '{}' REF e3
+        > SESSION.REDACT full 4 REASON gdpr
+        > SESSION.CREATE long LIMIT maxlen 0
+        > SESSION.CREATE holes LIMIT maxlen 0
+        "#,
+    );
+    for n in 0..60 {
+        for key in ["long", "holes"] {
+            server.run(&format!(
+                r#"SESSION.APPEND {key} DEDUP t{n} JSON '{{"role":"user","n":{n},"x":"{}"}}'"#,
+                "lorem ipsum ".repeat(n % 7)
+            ));
+        }
+    }
+    server.run("SESSION.REMOVE holes 2 3 5 30 31 32");
+    server.run("SESSION.POP holes COUNT 5");
+    server.run("SESSION.WINDOW holes MAXLEN 40");
+    let dump = |key: &&str| bytes(&server.call(&["DUMP", key]));
+    ["empty", "full", "long", "holes"].iter().map(dump).collect()
+}
+
+/// Spoils a payload somewhere between the server's header and footer; the checksum is right.
+fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let footer = original[original.len() - FOOTER_LEN..].to_vec();
+    let mut body = original[HEADER_LEN..original.len() - FOOTER_LEN].to_vec();
+    for _ in 0..1 + random.below(3) {
+        if body.is_empty() {
+            break;
+        }
+        let at = random.below(body.len());
+        let len = 1 + random.below((body.len() - at).min(40));
+        match random.below(9) {
+            0 => body[at] ^= 1 << random.below(8),
+            1 => body[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            2 => body[at] = random.draw() as u8,
+            3 => drop(body.drain(at..at + len)),
+            4 => body.truncate(at),
+            5 => {
+                let copy = body[at..at + len].to_vec();
+                body.splice(at..at, copy);
+            }
+            6 => {
+                // A number as large as the bytes there can say.
+                let end = (at + 1 + random.below(9)).min(body.len());
+                body[at..end].fill(0xff);
+            }
+            7 => {
+                let noise: Vec<u8> = (0..len).map(|_| random.draw() as u8).collect();
+                body.splice(at..at, noise);
+            }
+            _ => {
+                let other = &others[random.below(others.len())];
+                let from = HEADER_LEN + random.below(other.len() - HEADER_LEN - FOOTER_LEN);
+                let piece = &other[from..(from + len).min(other.len() - FOOTER_LEN)];
+                body.splice(at..at + len, piece.iter().copied());
+            }
+        }
+    }
+    let mut payload = [&original[..HEADER_LEN], &body, &footer].concat();
+    seal(&mut payload);
+    payload
+}
+
+/// Every reading and writing command.
+const COMMANDS: [&str; 42] = [
+    "TYPE k",
+    "DEBUG DIGEST-VALUE k",
+    "MEMORY USAGE k",
+    "SESSION.LEN k",
+    "SESSION.INFO k",
+    "SESSION.GET k",
+    "SESSION.GET k MESSAGES 3",
+    "SESSION.RANGE k 0 -1 WITHMETA",
+    "SESSION.RANGE k -3 -2 REV",
+    "SESSION.RANGE k 5 20 BYSEQ",
+    "SESSION.RANGE k - + BYSEQ REV COUNT 3",
+    "SESSION.RANGE k - + BYTIME ROLE user",
+    "SESSION.RANGE k 0 -1 MALFORMED",
+    "SESSION.CONTEXT k",
+    "SESSION.CONTEXT k MAXTOKENS 50 MAXLEN 5 ENTITIES 5 ROLE user",
+    "DUMP k",
+    "COPY k copy REPLACE",
+    "SESSION.GETEX k MESSAGES 1",
+    "SESSION.APPEND k KEEPTTL EVICTED DEDUP t1 MSG user hi REF e1",
+    "SESSION.APPEND k JSON '{\"tool_calls\":[{\"id\":\"a\"}]}' '{\"tool_call_id\":\"a\"}'",
+    "SESSION.META k '{\"a\":{\"z\":1}}'",
+    "SESSION.REMOVE k 1 7 8",
+    "SESSION.REDACT k 2 9 10",
+    "SESSION.COMPACT k UPTO 12 MSG system summary",
+    "SESSION.POP k COUNT 2",
+    "SESSION.WINDOW k MAXLEN 6 MAXTOKENS 100 MAXBYTES 1000 MAXAGE 1000 PIN user",
+    "SESSION.RANGE k 0 -1 WITHMETA",
+    "SESSION.GET k",
+    "SESSION.WINDOW k NOPIN MAXLEN 2",
+    "SESSION.APPEND k MAXLEN 0 AT 5 MSG user hi",
+    "SESSION.INFO k",
+    "DEBUG DIGEST-VALUE k",
+    "DUMP k",
+    "SESSION.CLEAR k",
+    "SESSION.APPEND k MSG user hi",
+    "SESSION.GET k",
+    "SESSION.RANGE copy 0 -1",
+    "SESSION.POP copy COUNT 1000",
+    "SESSION.GET copy",
+    "SESSION.CREATE k OPEN",
+    "DEL k",
+    "RENAME copy k",
+];
+
+#[test]
+fn spoiled_payloads_never_kill_the_server() {
+    let server = server();
+    let originals = originals(&server);
+    let mut client = server.client();
+    let commands: Vec<Vec<Vec<u8>>> = COMMANDS.iter().map(|command| talk::split(command)).collect();
+    let (mut refused, mut accepted) = (0, 0);
+    for seed in 0..6000 {
+        let mut random = Random(seed);
+        let original = &originals[random.below(originals.len())];
+        let payload = mutate(original, &originals, &mut random);
+        let restore = [b"RESTORE".as_slice(), b"k", b"0", &payload, b"REPLACE"];
+        let told = || format!("seed {seed}, payload {}", talk::quote(&payload));
+        let reply = client
+            .try_call(&restore)
+            .unwrap_or_else(|error| panic!("RESTORE: {error}; {}", told()));
+        if !matches!(reply, Value::Okay) {
+            refused += 1;
+            continue;
+        }
+        accepted += 1;
+        // What was accepted can be saved, and what was saved can be loaded.
+        let dump = bytes(&client.call(&["DUMP", "k"]));
+        let reply = client.call(&[b"RESTORE".as_slice(), b"again", b"0", &dump, b"REPLACE"]);
+        assert_eq!(
+            talk::render(&reply),
+            "OK",
+            "an accepted value does not load again; {}",
+            told()
+        );
+        assert_eq!(server.digest(b"k"), server.digest(b"again"), "{}", told());
+        let replies = client
+            .pipeline(&commands)
+            .unwrap_or_else(|error| panic!("{error}; {}", told()));
+        for (command, reply) in COMMANDS.iter().zip(&replies) {
+            let shown = match reply {
+                Value::ServerError(_) => talk::render(reply),
+                _ => continue,
+            };
+            assert!(!shown.contains("internal"), "{command}: {shown}; {}", told());
+        }
+        if accepted % 200 == 0 {
+            server.run("DEBUG RELOAD");
+        }
+    }
+    println!("{refused} payloads refused, {accepted} accepted");
+    assert!(refused > 500, "hardly anything was refused: {refused}");
+    assert_eq!(server.info_number("session", "session_panics_caught"), 0);
+    assert_eq!(server.say("PING"), "PONG");
+}
+
+#[test]
+fn every_truncation_and_every_byte_of_a_small_payload() {
+    let server = server();
+    let originals = originals(&server);
+    let small = &originals[0];
+    let mut client = server.client();
+    let mut variants = Vec::new();
+    for at in HEADER_LEN..small.len() - FOOTER_LEN {
+        for byte in 0..=255u8 {
+            if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
+                let mut payload = small.clone();
+                payload[at] = byte;
+                variants.push(payload);
+            }
+        }
+    }
+    for original in &originals {
+        for at in (HEADER_LEN..original.len() - FOOTER_LEN).step_by(1 + original.len() / 400) {
+            variants.push([&original[..at], &original[original.len() - FOOTER_LEN..]].concat());
+        }
+    }
+    for mut payload in variants {
+        seal(&mut payload);
+        let commands = [
+            vec![
+                b"RESTORE".to_vec(),
+                b"k".to_vec(),
+                b"0".to_vec(),
+                payload.clone(),
+                b"REPLACE".to_vec(),
+            ],
+            talk::split("SESSION.GET k"),
+            talk::split("SESSION.RANGE k 0 -1"),
+            talk::split("SESSION.APPEND k EVICTED MSG user hi"),
+            talk::split("SESSION.INFO k"),
+            talk::split("DEL k"),
+        ];
+        client
+            .pipeline(&commands)
+            .unwrap_or_else(|error| panic!("{error}; payload {}", talk::quote(&payload)));
+    }
+    assert_eq!(server.info_number("session", "session_panics_caught"), 0);
+}
+
+#[test]
+fn spoiled_append_only_files_never_crash_the_server() {
+    let server = Server::append_only()
+        .config("aof-use-rdb-preamble", "no")
+        .config("rdbcompression", "no")
+        .start();
+    originals(&server);
+    server.rewrite_append_only_file();
+    let folder = server.file("appendonlydir");
+    let base = std::fs::read_dir(&folder)
+        .expect("the folder of the append-only file")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| path.to_string_lossy().contains(".base."))
+        .expect("a base file");
+    let original = std::fs::read(&base).expect("the base file");
+    let commands = redis_session_tests::journal::parse(&original);
+    assert!(commands
+        .iter()
+        .any(|command| command[0].eq_ignore_ascii_case(b"SESSION.LOAD")));
+    let mut random = Random(7);
+    for round in 0..25 {
+        let mut spoiled = Vec::new();
+        for command in &commands {
+            let mut command = command.clone();
+            if command[0].eq_ignore_ascii_case(b"SESSION.LOAD") {
+                let payload = command.last_mut().expect("a payload");
+                match random.below(4) {
+                    0 => payload.truncate(random.below(payload.len())),
+                    1 => payload.clear(),
+                    _ => {
+                        let at = random.below(payload.len());
+                        payload[at] ^= 1 << random.below(8);
+                    }
+                }
+            }
+            spoiled.extend(redis::pack_command(&command));
+        }
+        std::fs::write(&base, spoiled).expect("the base file");
+        // Refusing to start is fine; dying is not.
+        let started = server.try_restart_with(&Options::default());
+        assert!(
+            !server.log().contains("BUG REPORT") && !server.log().contains("panicked"),
+            "round {round}"
+        );
+        if started.is_ok() {
+            for key in ["empty", "full", "long", "holes"] {
+                server.attempt(&format!("SESSION.GET {key}"));
+                server.attempt(&format!("SESSION.APPEND {key} MSG user hi"));
+            }
+            assert_eq!(server.say("PING"), "PONG");
+        }
+        // Appends of this round are not to be found in the next.
+        std::fs::write(&base, &original).expect("the base file");
+    }
+    server
+        .try_restart_with(&Options::default())
+        .expect("the file as it was loads");
+}

@@ -1,0 +1,25 @@
+//! End-to-end tests: one binary, so that linking is quick; one module a concern.
+
+// What a session is and does.
+mod append;
+mod create;
+mod edit;
+mod guards;
+mod noop;
+mod range;
+mod ttl;
+mod window;
+
+// What it withstands.
+mod bad_input;
+mod concurrency;
+mod corrupt_payload;
+mod persistence;
+mod real_data;
+mod replication;
+mod scenarios;
+
+// What stands around it.
+mod harness;
+mod settings;
+mod surroundings;

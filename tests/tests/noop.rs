@@ -1,0 +1,147 @@
+//! A write that changed nothing: no version, no `WATCH` broken, nothing replicated, no slide, no notification.
+
+use redis_session_tests::{now_ms, talk, wait_until, Options};
+
+#[test]
+fn a_write_that_changed_nothing_leaves_no_trace() {
+    let server = Options::default()
+        .append_only()
+        .config("notify-keyspace-events", "KEd")
+        .start();
+    let mut watcher = server.client();
+    let mut subscriber = server.client();
+    subscriber.run("PSUBSCRIBE __key*__:*");
+    let set_up = r#"
+        > DEL k
+        > SESSION.CREATE k META '{"a":1,"o":{"x":[1]}}' LIMIT maxlen 10 PIN system
+        > SESSION.APPEND k DEDUP t JSON '{"n":1}' '{"n":2}'
+    "#;
+    let empty = r#"
+        > DEL k
+        > SESSION.CREATE k
+    "#;
+    for (set_up, command, reply) in [
+        (set_up, "SESSION.CREATE k OPEN", "…"),
+        (set_up, "SESSION.CREATE k OPEN LIMIT maxlen 1 STATE other", "…"),
+        (
+            set_up,
+            r#"SESSION.APPEND k DEDUP t JSON '{"n":1}' '{"n":2}'"#,
+            "(integer) 2",
+        ),
+        (set_up, "SESSION.APPEND absent XX MSG user hi", "(nil)"),
+        (set_up, r#"SESSION.META k '{"a":1}'"#, r#"'{"a":1,"o":{"x":[1]}}'"#),
+        (
+            set_up,
+            r#"SESSION.META k '{"o":{"x":[1],"y":null},"z":null}'"#,
+            r#"'{"a":1,"o":{"x":[1]}}'"#,
+        ),
+        (set_up, "SESSION.META k {}", r#"'{"a":1,"o":{"x":[1]}}'"#),
+        (set_up, "SESSION.WINDOW k MAXLEN 10", "(integer) 0"),
+        (set_up, "SESSION.WINDOW k PIN system", "(integer) 0"),
+        (
+            set_up,
+            "SESSION.WINDOW k MAXLEN 10 MAXTOKENS 0 MAXBYTES 0 MAXAGE 0 PIN system",
+            "(integer) 0",
+        ),
+        (set_up, "SESSION.REMOVE k 99 100", "(integer) 0"),
+        (set_up, "SESSION.REDACT k 99 REASON x", "(integer) 0"),
+        (set_up, "SESSION.COMPACT k UPTO 0 MSG system x", "(integer) 0"),
+        (empty, "SESSION.COMPACT k UPTO 9 MSG system x", "(integer) 0"),
+        (empty, "SESSION.POP k COUNT 3", "(empty array)"),
+        (empty, "SESSION.CLEAR k", "(integer) 0"),
+        (empty, "SESSION.WINDOW k NOPIN", "(integer) 0"),
+        (empty, "SESSION.GETEX absent", "(nil)"),
+        (empty, "SESSION.GETEX absent EX 5", "(nil)"),
+    ] {
+        server.conversation(set_up);
+        let before = server.visible(b"k");
+        let start = now_ms();
+        wait_until("the clock ticks", || now_ms() > start + 1);
+        // The `SESSION.APPEND`s and so on of the set-up are not what is listened to.
+        drain(&server, &mut subscriber);
+        watcher.run("WATCH k absent");
+        let propagated = server.propagated_by(|server| {
+            let said = server.say(command);
+            assert!(reply == "…" || talk::matches(reply, &said), "{command}\n{said}");
+        });
+        assert!(propagated.is_empty(), "{command} propagated {propagated:?}");
+        assert_eq!(server.visible(b"k"), before, "{command}");
+        watcher.run("MULTI");
+        watcher.run("PING");
+        assert_eq!(watcher.say("EXEC"), "1) PONG", "{command} broke a WATCH");
+        assert_eq!(drain(&server, &mut subscriber), [""; 0], "{command} notified");
+    }
+}
+
+/// What a subscriber was notified of until now.
+fn drain(server: &redis_session_tests::Server, subscriber: &mut redis_session_tests::Client) -> Vec<String> {
+    server.run("PUBLISH __keyspace@0__:end end");
+    let mut seen = Vec::new();
+    loop {
+        let line = talk::render(&subscriber.receive());
+        if line.contains("__keyspace@0__:end") {
+            return seen;
+        }
+        if !line.contains("psubscribe") {
+            seen.push(line);
+        }
+    }
+}
+
+#[test]
+fn an_expiry_given_explicitly_is_a_change() {
+    let server = Options::default().append_only().start();
+    for (option, expires) in [
+        ("EX 100", true),
+        ("PX 100000", true),
+        ("PXAT 4102444800000", true),
+        ("PERSIST", false),
+    ] {
+        server.run("DEL k");
+        server.run(r#"SESSION.META k '{"a":1}'"#);
+        let version = server.version_of("k");
+        let expires_at_ms = server.expires_at_ms(b"k");
+        let mut watcher = server.client();
+        watcher.run("WATCH k");
+        let propagated = server.propagated_lines(|server| {
+            assert_eq!(
+                server.say(&format!(r#"SESSION.META k '{{"a":1}}' {option}"#)),
+                r#"'{"a":1}'"#
+            )
+        });
+        assert!(!propagated.is_empty(), "{option}");
+        assert_eq!(server.version_of("k"), version, "the content is what it was");
+        assert_ne!(server.expires_at_ms(b"k"), expires_at_ms);
+        assert_eq!(server.expires_at_ms(b"k") > 0, expires);
+        watcher.run("MULTI");
+        watcher.run("PING");
+        assert_eq!(watcher.say("EXEC"), "(nil)", "{option}");
+        let before = server.visible(b"k");
+        server.restart();
+        assert_eq!(server.visible(b"k"), before, "{option}");
+    }
+}
+
+#[test]
+fn a_write_that_changed_something_breaks_a_watch() {
+    let server = redis_session_tests::Server::start();
+    for write in super::guards::WRITES {
+        server.run("DEL k");
+        server.run(r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}'"#);
+        let mut watcher = server.client();
+        watcher.run("WATCH k");
+        watcher.run("SESSION.GET k");
+        server.run(&write.replace("{w}", ""));
+        watcher.run("MULTI");
+        watcher.run("PING");
+        assert_eq!(watcher.say("EXEC"), "(nil)", "{write}");
+        // Reads do not.
+        watcher.run("WATCH k");
+        for reading in ["RANGE k 0 -1", "GET k", "LEN k", "INFO k", "CONTEXT k", "GET absent"] {
+            server.run(&format!("SESSION.{reading}"));
+        }
+        watcher.run("MULTI");
+        watcher.run("PING");
+        assert_eq!(watcher.say("EXEC"), "1) PONG");
+    }
+}

@@ -1,0 +1,284 @@
+//! Every writing command in every form that matters to replication and persistence: `KEY` is the scenario's own key, the last
+//! command is the one in question.
+
+use redis_session_tests::{now_ms, Server};
+
+pub struct Scenario {
+    pub name: &'static str,
+    pub commands: Vec<String>,
+}
+
+impl Scenario {
+    /// Plays the commands; the last in `act`, so that it can be watched.
+    pub fn play(&self, server: &Server, act: impl FnOnce(&str)) {
+        let (last, before) = self.commands.split_last().expect("a command");
+        for command in before {
+            server.run(command);
+        }
+        act(last);
+    }
+}
+
+const FIVE: &str = r#"SESSION.APPEND KEY JSON '{"role":"system","n":1}' '{"role":"user","n":2}' '{"tool_calls":[{"id":"a"}]}' '{"tool_call_id":"a"}' '{"role":"user","n":5}'"#;
+const FAR: &str = "4102444800000";
+
+pub fn all() -> Vec<Scenario> {
+    let mut scenarios = Vec::new();
+    let mut add = |name: &'static str, commands: &[&str]| {
+        let own = |command: &&str| command.replace("KEY", name).replace("FAR", FAR);
+        scenarios.push(Scenario {
+            name,
+            commands: commands.iter().map(own).collect(),
+        });
+    };
+    add("create", &["SESSION.CREATE KEY"]);
+    add("create-open", &["SESSION.CREATE KEY OPEN"]);
+    add(
+        "create-full",
+        &[
+            r#"SESSION.CREATE KEY ID 0190a8b4-6d2e-7c3a-9f10-123456789abc SCOPE acme STATE review META '{"a": {"b":[1,2]}}' LIMIT maxlen 3 LIMIT maxtokens 100 LIMIT maxbytes 2000 LIMIT maxage 90000000 LIMIT event-maxlen 7 LIMIT event-ttl 8 LIMIT dedup-window 9 LIMIT max-checkpoints 10 LIMIT max-entities 11 LIMIT max-agents 12 PIN system PIN developer AT 1768384800000 EX 1000"#,
+        ],
+    );
+    add("create-px", &["SESSION.CREATE KEY PX 1000000"]);
+    add("create-pxat", &["SESSION.CREATE KEY PXAT FAR"]);
+    add("create-persist", &["SESSION.CREATE KEY PERSIST"]);
+    add("create-keepttl", &["SESSION.CREATE KEY KEEPTTL"]);
+    add("create-ifversion", &["SESSION.CREATE KEY IFVERSION 0"]);
+
+    add("append-creates-msg", &["SESSION.APPEND KEY MSG user hi"]);
+    add(
+        "append-creates-json",
+        &[r#"SESSION.APPEND KEY JSON '{"role":"user"}' '{ "x" : 1 }'"#],
+    );
+    add("append-creates-persist", &["SESSION.APPEND KEY PERSIST MSG user hi"]);
+    add("append-creates-keepttl", &["SESSION.APPEND KEY KEEPTTL MSG user hi"]);
+    add("append-creates-pxat", &["SESSION.APPEND KEY PXAT FAR MSG user hi"]);
+    add("append-creates-ex", &["SESSION.APPEND KEY EX 1000 MSG user hi"]);
+    add(
+        "append-creates-options",
+        &["SESSION.APPEND KEY EVICTED DEDUP t MAXLEN 2 IFVERSION 0 AT 5000 EX 500 JSON {} {} {}"],
+    );
+    add("append-msg", &[FIVE, "SESSION.APPEND KEY MSG user hi"]);
+    add(
+        "append-msg-full",
+        &[
+            FIVE,
+            r#"SESSION.APPEND KEY MSG assistant "h\"i" NAME bob ID m1 TOOL_CALL_ID c0 TOOL_CALL c1 look '{"a":1}' REF e1 REF e2"#,
+        ],
+    );
+    add(
+        "append-msg-at",
+        &[FIVE, "SESSION.APPEND KEY AT 1768384800000 MSG user hi"],
+    );
+    add("append-json", &[FIVE, r#"SESSION.APPEND KEY JSON '{"n":6}'"#]);
+    add(
+        "append-json-timestamp",
+        &[
+            FIVE,
+            r#"SESSION.APPEND KEY JSON '{"timestamp":"2026-01-14T10:00:00Z"}' '{"n":7}'"#,
+        ],
+    );
+    add("append-tokens", &[FIVE, "SESSION.APPEND KEY TOKENS 777 MSG user hi"]);
+    add("append-maxlen", &[FIVE, "SESSION.APPEND KEY MAXLEN 3 MSG user hi"]);
+    add(
+        "append-evicted",
+        &[
+            FIVE,
+            "SESSION.WINDOW KEY MAXLEN 5",
+            "SESSION.APPEND KEY EVICTED MSG user hi",
+        ],
+    );
+    add("append-xx", &[FIVE, "SESSION.APPEND KEY XX MSG user hi"]);
+    add(
+        "append-ifversion",
+        &[FIVE, "SESSION.APPEND KEY IFVERSION 2 MSG user hi"],
+    );
+    add("append-dedup", &[FIVE, "SESSION.APPEND KEY DEDUP t1 MSG user hi"]);
+    add(
+        "append-dedup-window",
+        &[
+            "SESSION.CREATE KEY LIMIT dedup-window 3",
+            "SESSION.APPEND KEY DEDUP a JSON {}",
+            "SESSION.APPEND KEY DEDUP b JSON {}",
+            "SESSION.APPEND KEY DEDUP c JSON {}",
+            "SESSION.APPEND KEY DEDUP d JSON {}",
+            "SESSION.APPEND KEY DEDUP b JSON {}",
+        ],
+    );
+    add("append-ex", &[FIVE, "SESSION.APPEND KEY EX 1000 MSG user hi"]);
+    add("append-px", &[FIVE, "SESSION.APPEND KEY PX 1000000 MSG user hi"]);
+    add("append-pxat", &[FIVE, "SESSION.APPEND KEY PXAT FAR MSG user hi"]);
+    add(
+        "append-pxat-then-slide",
+        &[
+            FIVE,
+            "SESSION.APPEND KEY PXAT FAR MSG user hi",
+            "SESSION.APPEND KEY MSG user hi",
+        ],
+    );
+    add("append-persist", &[FIVE, "SESSION.APPEND KEY PERSIST MSG user hi"]);
+    add(
+        "append-persist-then",
+        &[
+            FIVE,
+            "SESSION.APPEND KEY PERSIST MSG user hi",
+            "SESSION.APPEND KEY MSG user hi",
+        ],
+    );
+    add("append-keepttl", &[FIVE, "SESSION.APPEND KEY KEEPTTL MSG user hi"]);
+    add(
+        "append-after-expire",
+        &[FIVE, "EXPIRE KEY 1000", "SESSION.APPEND KEY MSG user hi"],
+    );
+    add(
+        "append-after-persist",
+        &[FIVE, "PERSIST KEY", "SESSION.APPEND KEY MSG user hi"],
+    );
+    add(
+        "append-refs",
+        &[
+            "SESSION.CREATE KEY LIMIT max-entities 2",
+            "SESSION.APPEND KEY MSG user hi REF a REF b",
+            "SESSION.APPEND KEY MSG user hi REF a REF c",
+        ],
+    );
+    add(
+        "append-evicts-tokens",
+        &[
+            "SESSION.CREATE KEY LIMIT maxtokens 50",
+            "SESSION.APPEND KEY TOKENS 30 MSG user a",
+            "SESSION.APPEND KEY TOKENS 30 MSG user b",
+        ],
+    );
+    add(
+        "append-evicts-exchange",
+        &[
+            "SESSION.CREATE KEY LIMIT maxlen 2 PIN system",
+            r#"SESSION.APPEND KEY JSON '{"role":"system"}' '{"tool_calls":[{"id":"a"}]}' '{"tool_call_id":"a"}'"#,
+            "SESSION.APPEND KEY MSG user b",
+        ],
+    );
+
+    add("meta-creates", &[r#"SESSION.META KEY '{"a":1}'"#]);
+    add("meta", &[FIVE, r#"SESSION.META KEY '{"a":{"b": 1.50,"c":null}}'"#]);
+    add(
+        "meta-again",
+        &[
+            FIVE,
+            r#"SESSION.META KEY '{"a":{"b":1,"c":2}}'"#,
+            r#"SESSION.META KEY '{"a":{"b":null},"d":"\u00e9"}' EX 100"#,
+        ],
+    );
+    add(
+        "meta-equal-ex",
+        &[
+            FIVE,
+            r#"SESSION.META KEY '{"a":1}'"#,
+            r#"SESSION.META KEY '{"a":1}' EX 1000"#,
+        ],
+    );
+    add(
+        "window",
+        &[
+            FIVE,
+            "SESSION.WINDOW KEY MAXLEN 3 MAXTOKENS 1000 MAXBYTES 1000 MAXAGE 90000000 PIN system",
+        ],
+    );
+    add("window-pins", &[FIVE, "SESSION.WINDOW KEY PIN system PIN tool"]);
+    add(
+        "window-nopin",
+        &[
+            FIVE,
+            "SESSION.WINDOW KEY MAXLEN 1 PIN system",
+            "SESSION.WINDOW KEY NOPIN",
+        ],
+    );
+    add("pop", &[FIVE, "SESSION.POP KEY"]);
+    add("pop-count", &[FIVE, "SESSION.POP KEY COUNT 3"]);
+    add("pop-all", &[FIVE, "SESSION.POP KEY COUNT 99 KEEPTTL"]);
+    add("remove", &[FIVE, "SESSION.REMOVE KEY 1 3 99"]);
+    add("redact", &[FIVE, "SESSION.REDACT KEY 2 3 4 99"]);
+    add(
+        "redact-reason",
+        &[FIVE, r#"SESSION.REDACT KEY 5 REASON "it's \"private\"""#],
+    );
+    add("compact", &[FIVE, "SESSION.COMPACT KEY UPTO 4 MSG system summary"]);
+    add(
+        "compact-json",
+        &[FIVE, r#"SESSION.COMPACT KEY UPTO 3 AT 5000 JSON '{ "role":"system" }'"#],
+    );
+    add("clear", &[FIVE, "SESSION.CLEAR KEY"]);
+    add(
+        "clear-then-append",
+        &[FIVE, "SESSION.CLEAR KEY", "SESSION.APPEND KEY MSG user hi"],
+    );
+
+    add("getex", &[FIVE, "SESSION.GETEX KEY"]);
+    add("getex-ex", &[FIVE, "SESSION.GETEX KEY EX 1000"]);
+    add("getex-px", &[FIVE, "SESSION.GETEX KEY PX 1000000 MESSAGES 0"]);
+    add("getex-pxat", &[FIVE, "SESSION.GETEX KEY PXAT FAR"]);
+    add("getex-persist", &[FIVE, "SESSION.GETEX KEY PERSIST"]);
+    add("getex-create", &["SESSION.GETEX KEY CREATE"]);
+    add("getex-create-known", &[FIVE, "SESSION.GETEX KEY CREATE EX 1000"]);
+    scenarios
+}
+
+/// Keys that the server's own commands and long histories make: persistence has to bear them, but no command is in question.
+pub fn set_up_others(server: &Server) {
+    let long = |key: &[u8], count: usize| {
+        server.call(&[&b"SESSION.CREATE"[..], key, b"LIMIT", b"maxlen", b"0"]);
+        for n in 0..count {
+            let body = format!(
+                r#"{{"role":"user","n":{n},"content":"{}"}}"#,
+                "lorem ipsum ".repeat(n % 50)
+            );
+            server.call(&[&b"SESSION.APPEND"[..], key, b"JSON", body.as_bytes()]);
+        }
+    };
+    long(b"long", 400);
+    long(b"long-popped", 300);
+    server.run("SESSION.POP long-popped COUNT 220");
+    long(b"long-trimmed", 300);
+    server.run("SESSION.WINDOW long-trimmed MAXLEN 77");
+    long(b"long-removed", 300);
+    server.run("SESSION.REMOVE long-removed 3 50 100 150 200 299");
+    server.run("SESSION.REDACT long-removed 1 60 120 298 300");
+    long(b"long-compacted", 300);
+    server.run("SESSION.COMPACT long-compacted UPTO 150 MSG system summary");
+    long(b"long-cleared", 300);
+    server.run("SESSION.CLEAR long-cleared");
+    long(b"binary \x00\xff\r\n", 3);
+    long(b"", 3);
+    server.run("COPY long long-copied");
+    server.run("SESSION.APPEND long-copied MSG user only-here");
+    server.run("SESSION.APPEND renamed-from MSG user hi");
+    server.run("RENAME renamed-from renamed");
+    // What the age has passed before the last write is freed by it, on the primary's clock.
+    server.run("SESSION.CREATE aged LIMIT maxage 60000");
+    for age_ms in [90_000, 70_000, 1000] {
+        server.run(&format!("SESSION.APPEND aged AT {} JSON {{}}", now_ms() - age_ms));
+    }
+    // A body larger than a chunk, and larger than what other servers would accept from a client.
+    server.call(&[
+        "SESSION.APPEND",
+        "large",
+        "JSON",
+        &format!(r#"{{"content":"{}"}}"#, "x".repeat(100_000)),
+        "{}",
+    ]);
+    server.call(&[
+        "SESSION.APPEND",
+        "tool",
+        "JSON",
+        r#"{"role":"\ud800","tool_calls":[{"id":"\u0000"}]}"#,
+    ]);
+    if let Some(conversations) = super::real_data::conversations() {
+        for (at, bodies) in conversations.iter().enumerate().take(10) {
+            let key = format!("real-{at}");
+            server.call(&["SESSION.CREATE", &key, "LIMIT", "maxlen", "0"]);
+            for body in bodies {
+                server.call(&["SESSION.APPEND", &key, "JSON", body]);
+            }
+        }
+    }
+}

@@ -1,0 +1,590 @@
+//! The server around a session: transactions, scripts, memory, access, documentation, notifications, counters.
+
+use std::collections::{BTreeSet, HashMap};
+
+use redis_session_tests::{entry, items, talk, text, Client, Server, Value};
+
+#[test]
+fn transactions_hold_session_commands() {
+    Server::start().conversation(
+        r#"
+        > MULTI
+        OK
+        > SESSION.APPEND k JSON '{"n":1}'
+        QUEUED
+        > SESSION.APPEND k IFVERSION 99 JSON '{"n":2}'
+        QUEUED
+        > SESSION.RANGE k 0 -1
+        QUEUED
+        > SESSION.POP absent
+        QUEUED
+        > SESSION.LEN k
+        QUEUED
+        > EXEC
+        1) (integer) 1
+        2) (error) VERSIONCONFLICT session is at version 2, not 99
+        3) 1) '{"n":1}'
+        4) (error) NOSESSION no session at key 'absent'
+        5) (integer) 1
+        > MULTI
+        OK
+        > SESSION.APPEND k
+        (error) ERR wrong number of arguments for '…' command
+        > EXEC
+        (error) EXECABORT …
+        > MULTI
+        OK
+        > SESSION.APPEND k MSG user hi
+        QUEUED
+        > DISCARD
+        OK
+        > SESSION.LEN k
+        (integer) 1
+        "#,
+    );
+}
+
+#[test]
+fn scripts_and_functions_call_session_commands() {
+    Server::start().conversation(
+        r##"
+        > EVAL "return redis.call('SESSION.APPEND', KEYS[1], 'JSON', ARGV[1])" 1 k '{"n":1}'
+        (integer) 1
+        > EVAL "return redis.call('SESSION.RANGE', KEYS[1], 0, -1)" 1 k
+        1) '{"n":1}'
+        > EVAL "return redis.call('SESSION.RANGE', KEYS[1], 0, -1, 'WITHMETA')[1][1]" 1 k
+        (integer) 1
+        > EVAL "return redis.call('SESSION.CREATE', KEYS[1], 'OPEN')" 1 k
+        1) "id"
+        2) "…"
+        3) "key"
+        4) "k"
+        5) "created"
+        6) (integer) 0
+        > EVAL "return redis.call('SESSION.GET', KEYS[1])" 1 absent
+        (nil)
+        > EVAL "return redis.pcall('SESSION.POP', KEYS[1])" 1 absent
+        (error) NOSESSION no session at key 'absent'
+        > EVAL "return redis.call('SESSION.APPEND', KEYS[1], 'IFVERSION', 7, 'MSG', 'user', 'hi')" 1 k
+        (error) VERSIONCONFLICT session is at version 2, not 7…
+        > EVAL "redis.setresp(3); return redis.call('SESSION.CREATE', KEYS[1], 'OPEN')['map']['key']" 1 k
+        "k"
+        > EVAL_RO "return redis.call('SESSION.LEN', KEYS[1])" 1 k
+        (integer) 1
+        > EVAL_RO "return redis.call('SESSION.POP', KEYS[1])" 1 k
+        (error) …
+        > FUNCTION LOAD "#!lua name=lib\nredis.register_function('turn', function(keys, args) redis.call('SESSION.APPEND', keys[1], 'MSG', 'user', args[1]) return redis.call('SESSION.LEN', keys[1]) end)"
+        "lib"
+        > FCALL turn 1 k hello
+        (integer) 2
+        "##,
+    );
+}
+
+#[test]
+fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
+    let server = Server::start();
+    server.run(r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}' '{"n":4}' '{"n":5}' '{"n":6}'"#);
+    server.run("CONFIG SET maxmemory 1 maxmemory-policy noeviction");
+    for grows in [
+        "SESSION.CREATE new",
+        "SESSION.APPEND k MSG user hi",
+        "SESSION.APPEND new MSG user hi",
+        "SESSION.META k '{\"a\":1}'",
+    ] {
+        assert_eq!(
+            server.say(grows),
+            "(error) OOM command not allowed when used memory > 'maxmemory'.",
+            "{grows}"
+        );
+    }
+    for allowed in [
+        "SESSION.RANGE k 0 -1",
+        "SESSION.GET k",
+        "SESSION.LEN k",
+        "SESSION.INFO k",
+        "SESSION.CONTEXT k",
+        "SESSION.WINDOW k MAXLEN 5",
+        "SESSION.POP k",
+        "SESSION.REMOVE k 2",
+        "SESSION.REDACT k 3",
+        "SESSION.CLEAR k",
+    ] {
+        server.run(allowed);
+    }
+    server.run("CONFIG SET maxmemory 0");
+    // Eviction by the server takes sessions as it takes any key.
+    server.run("SESSION.APPEND k MSG user hi");
+    server.run("CONFIG SET maxmemory 1 maxmemory-policy allkeys-lru");
+    server.attempt("SESSION.APPEND other MSG user hi");
+    redis_session_tests::wait_until("the session is evicted", || server.say("EXISTS k") == "(integer) 0");
+}
+
+const COMMANDS: [(&str, &str, &str); 16] = [
+    // name, flags it has, flags it has not
+    ("create", "write denyoom", "readonly"),
+    ("append", "write denyoom fast", "readonly"),
+    ("range", "readonly", "write denyoom fast"),
+    ("context", "readonly", "write denyoom fast"),
+    ("get", "readonly", "write denyoom fast"),
+    ("getex", "write", "readonly fast"),
+    ("info", "readonly", "write"),
+    ("len", "readonly fast", "write"),
+    ("meta", "write denyoom", "readonly"),
+    ("window", "write", "readonly denyoom"),
+    ("pop", "write", "readonly denyoom"),
+    ("remove", "write", "readonly denyoom"),
+    ("redact", "write", "readonly denyoom"),
+    ("compact", "write", "readonly"),
+    ("clear", "write", "readonly denyoom"),
+    ("load", "write", "readonly"),
+];
+
+#[test]
+fn command_info_shows_the_flags() {
+    let server = Server::start();
+    for (name, has, has_not) in COMMANDS {
+        let reply = items(&server.run(&format!("COMMAND INFO SESSION.{name}")));
+        let info = items(&reply[0]);
+        let flags: BTreeSet<String> = items(&info[2]).iter().map(text).collect();
+        for flag in has.split_whitespace() {
+            assert!(flags.contains(flag), "{name} is not {flag}: {flags:?}");
+        }
+        for flag in has_not.split_whitespace() {
+            assert!(!flags.contains(flag), "{name} is {flag}: {flags:?}");
+        }
+        let keys: Vec<i64> = info[3..6].iter().map(redis_session_tests::int).collect();
+        assert_eq!(keys, [1, 1, 1], "first, last, step of {name}");
+    }
+}
+
+#[test]
+fn command_docs_tell_every_argument() {
+    let server = Server::start();
+    let w = "IFVERSION LEASE AT EX PX PXAT PERSIST KEEPTTL";
+    for (name, tokens) in [
+        ("create", format!("OPEN ID SCOPE STATE META LIMIT PIN {w}")),
+        (
+            "append",
+            format!("XX DEDUP MAXLEN TOKENS EVICTED MSG JSON NAME ID TOOL_CALL_ID TOOL_CALL REF {w}"),
+        ),
+        ("range", "BYSEQ BYTIME REV COUNT ROLE WITHMETA MALFORMED".into()),
+        ("context", "MAXTOKENS MAXLEN ENTITIES ROLE".into()),
+        ("get", "MESSAGES".into()),
+        ("getex", "MESSAGES CREATE EX PX PXAT PERSIST".into()),
+        ("info", String::new()),
+        ("len", String::new()),
+        ("meta", w.into()),
+        ("window", format!("MAXLEN MAXTOKENS MAXBYTES MAXAGE PIN NOPIN {w}")),
+        ("pop", format!("COUNT {w}")),
+        ("remove", w.into()),
+        ("redact", format!("REASON {w}")),
+        ("compact", format!("UPTO MSG JSON {w}")),
+        ("clear", w.into()),
+    ] {
+        let reply = server.run(&format!("COMMAND DOCS SESSION.{name}"));
+        let docs = items(&reply)[1].clone();
+        for field in ["summary", "since", "complexity", "group"] {
+            assert!(!text(&entry(&docs, field)).is_empty(), "{field} of {name}");
+        }
+        let arguments = entry(&docs, "arguments");
+        let first = &items(&arguments)[0];
+        assert_eq!(
+            (text(&entry(first, "name")), text(&entry(first, "type"))),
+            ("key".into(), "key".into()),
+            "{name}"
+        );
+        let mut told = BTreeSet::new();
+        collect_tokens(&arguments, &mut told);
+        for token in tokens.split_whitespace() {
+            assert!(told.contains(token), "{name} does not tell {token}: {told:?}");
+        }
+    }
+}
+
+fn collect_tokens(arguments: &Value, told: &mut BTreeSet<String>) {
+    for argument in items(arguments) {
+        let fields: Vec<Value> = items(&argument);
+        for pair in fields.chunks(2) {
+            match text(&pair[0]).as_str() {
+                "token" => drop(told.insert(text(&pair[1]))),
+                "arguments" => collect_tokens(&pair[1], told),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn every_command_is_listed_and_nothing_else() {
+    let server = Server::start();
+    let listed: BTreeSet<String> = items(&server.run("COMMAND LIST FILTERBY MODULE session"))
+        .iter()
+        .map(text)
+        .map(|name| name.to_lowercase())
+        .collect();
+    for (name, ..) in COMMANDS {
+        assert!(listed.contains(&format!("session.{name}")), "{name} in {listed:?}");
+    }
+    assert!(listed.iter().all(|name| name.starts_with("session.")), "{listed:?}");
+}
+
+#[test]
+fn command_getkeys_finds_the_key() {
+    let server = Server::start();
+    for command in [
+        "SESSION.CREATE k OPEN",
+        "SESSION.CREATE k STATE INDEX META '{\"a\":\"STORE\"}'",
+        "SESSION.APPEND k MSG user STORE NAME INDEX",
+        "SESSION.APPEND k DEDUP INDEX JSON {}",
+        "SESSION.RANGE k 0 -1 ROLE STORE",
+        "SESSION.CONTEXT k",
+        "SESSION.GET k",
+        "SESSION.GETEX k",
+        "SESSION.INFO k",
+        "SESSION.LEN k",
+        "SESSION.META k {}",
+        "SESSION.WINDOW k PIN INDEX",
+        "SESSION.POP k",
+        "SESSION.REMOVE k 1",
+        "SESSION.REDACT k 1 REASON STORE",
+        "SESSION.COMPACT k UPTO 1 MSG system INDEX",
+        "SESSION.CLEAR k",
+        "SESSION.LOAD k x",
+    ] {
+        assert_eq!(
+            server.say(&format!("COMMAND GETKEYS {command}")),
+            r#"1) "k""#,
+            "{command}"
+        );
+    }
+}
+
+/// A connection as a user with these rules.
+fn user(server: &Server, rules: &str) -> Client {
+    server.run(&format!("ACL SETUSER alice reset on nopass {rules}"));
+    let mut client = server.client();
+    client.run("AUTH alice x");
+    client
+}
+
+#[test]
+fn access_goes_by_command_and_key() {
+    let server = Server::start();
+    user(&server, "~session:* +session.append").conversation(
+        r#"
+        > SESSION.APPEND session:1 MSG user hi
+        (integer) 1
+        > SESSION.APPEND other MSG user hi
+        (error) NOPERM …
+        > SESSION.RANGE session:1 0 -1
+        (error) NOPERM …
+        "#,
+    );
+    user(
+        &server,
+        "%R~session:* +session.range +session.append +session.getex +session.get",
+    )
+    .conversation(
+        r#"
+        > SESSION.RANGE session:1 0 -1
+        …
+        > SESSION.GET session:1
+        …
+        > SESSION.APPEND session:1 MSG user hi
+        (error) NOPERM …
+        > SESSION.GETEX session:1
+        (error) NOPERM …
+        "#,
+    );
+    let mut client = user(&server, "~* +@all -session.clear");
+    assert!(client.say("SESSION.CLEAR session:1").starts_with("(error) NOPERM"));
+    client.run("SESSION.POP session:1");
+}
+
+#[test]
+fn access_goes_by_category_where_the_server_can() {
+    let server = Server::start();
+    if server.flavor().has_module_acl_categories() {
+        server.run("SESSION.APPEND k MSG user hi");
+        user(&server, "~* +@read").conversation(
+            r#"
+            > SESSION.RANGE k 0 -1
+            …
+            > SESSION.GET k
+            …
+            > SESSION.LEN k
+            (integer) 1
+            > SESSION.INFO k
+            …
+            > SESSION.CONTEXT k
+            …
+            > SESSION.APPEND k MSG user hi
+            (error) NOPERM …
+            > SESSION.GETEX k
+            (error) NOPERM …
+            > SESSION.CLEAR k
+            (error) NOPERM …
+            "#,
+        );
+        user(&server, "~* +@write").conversation(
+            r#"
+            > SESSION.APPEND k MSG user hi
+            (integer) 2
+            > SESSION.CREATE new
+            …
+            > SESSION.CLEAR k
+            (integer) 2
+            > SESSION.RANGE k 0 -1
+            (error) NOPERM …
+            "#,
+        );
+        for (category, command) in [
+            ("fast", "session.len"),
+            ("slow", "session.range"),
+            ("read", "session.get"),
+            ("write", "session.append"),
+        ] {
+            let listed: Vec<String> = items(&server.run(&format!("ACL CAT {category}")))
+                .iter()
+                .map(text)
+                .collect();
+            assert!(
+                listed.iter().any(|name| name.eq_ignore_ascii_case(command)),
+                "{command} in @{category}"
+            );
+        }
+    }
+    if server.flavor().has_own_acl_category() {
+        let mut client = user(&server, "~* +@session");
+        for command in [
+            "SESSION.CREATE s",
+            "SESSION.APPEND s MSG user hi",
+            "SESSION.RANGE s 0 -1",
+            "SESSION.GETEX s",
+            "SESSION.CLEAR s",
+        ] {
+            client.run(command);
+        }
+        assert!(client.say("GET x").starts_with("(error) NOPERM"));
+    }
+}
+
+#[test]
+fn info_counts_what_happened() {
+    let server = Server::start();
+    let field = |name: &str| server.info_number("session", &format!("session_{name}"));
+    for name in [
+        "active_sessions",
+        "directories",
+        "anchors",
+        "messages",
+        "bytes_raw",
+        "bytes_stored",
+        "appended",
+        "evicted",
+        "migrated",
+        "malformed",
+        "deduplicated",
+        "conflicts",
+        "checkpoints",
+        "restores",
+        "blocked_readers",
+        "published",
+        "panics_caught",
+    ] {
+        assert_eq!(field(name), 0, "{name} of a new server");
+    }
+    server.conversation(
+        r#"
+        > SESSION.APPEND k MAXLEN 2 DEDUP t JSON {} {} {}
+        > SESSION.APPEND k DEDUP t JSON {} {} {}
+        > SESSION.APPEND k IFVERSION 99 MSG user hi
+        (error) VERSIONCONFLICT …
+        > SESSION.APPEND other MSG user hi
+        > SESSION.CREATE empty
+        "#,
+    );
+    assert_eq!((field("active_sessions"), field("messages")), (3, 3));
+    assert_eq!((field("appended"), field("evicted"), field("deduplicated")), (4, 1, 1));
+    assert!(field("conflicts") >= 1);
+    assert!(field("bytes_raw") > 0 && field("bytes_stored") > 0);
+    server.run("DEL other");
+    server.run("COPY k copy");
+    assert_eq!((field("active_sessions"), field("messages")), (3, 4));
+    server.run("DEBUG RELOAD");
+    assert_eq!((field("active_sessions"), field("messages")), (3, 4));
+    server.run("FLUSHALL");
+    assert_eq!(
+        (field("active_sessions"), field("messages"), field("bytes_stored")),
+        (0, 0, 0)
+    );
+    assert!(text(&server.run("INFO everything")).contains("session_active_sessions:"));
+}
+
+#[test]
+fn each_write_notifies() {
+    let server = Server::with("notify-keyspace-events", "KEd").start();
+    let mut subscriber = server.client();
+    subscriber.run("PSUBSCRIBE __keyevent@0__:*");
+    let mut events_of = |commands: &[&str]| -> Vec<String> {
+        for command in commands {
+            server.run(command);
+        }
+        server.run("PUBLISH __keyevent@0__:end end");
+        let mut events = Vec::new();
+        loop {
+            let message = items(&subscriber.receive());
+            let event = text(&message[2]);
+            let event = event.strip_prefix("__keyevent@0__:").expect("an event").to_string();
+            if event == "end" {
+                return events;
+            }
+            assert_eq!(text(&message[3]), "k");
+            events.push(event);
+        }
+    };
+    let five = r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}' '{"n":4}' '{"n":5}'"#;
+    for (command, expected) in [
+        ("SESSION.CREATE k", &["session.create"][..]),
+        ("SESSION.CREATE k OPEN", &[]),
+        (five, &["session.append"]),
+        (
+            "SESSION.APPEND k MAXLEN 4 MSG user hi",
+            &["session.append", "session.evict"],
+        ),
+        ("SESSION.WINDOW k PIN system", &["session.window"]),
+        ("SESSION.WINDOW k MAXLEN 3", &["session.evict", "session.window"]),
+        ("SESSION.WINDOW k MAXLEN 3", &[]),
+        ("SESSION.META k '{\"a\":1}'", &["session.meta"]),
+        ("SESSION.POP k", &["session.pop"]),
+        ("SESSION.REMOVE k 5", &["session.remove"]),
+        ("SESSION.REMOVE k 5", &[]),
+        (five, &["session.append", "session.evict"]),
+        ("SESSION.REDACT k 10", &["session.redact"]),
+        ("SESSION.COMPACT k UPTO 10 MSG system s", &["session.compact"]),
+        ("SESSION.CLEAR k", &["session.clear"]),
+        ("SESSION.CLEAR k", &[]),
+        ("SESSION.GETEX k", &[]),
+        ("SESSION.GETEX k EX 100", &[]),
+        ("SESSION.RANGE k 0 -1", &[]),
+        ("SESSION.GET k", &[]),
+        ("DEL k", &[]),
+        ("SESSION.APPEND k MSG user hi", &["session.append", "session.create"]),
+        ("DEL k", &[]),
+        ("SESSION.META k '{\"a\":1}'", &["session.create", "session.meta"]),
+        ("DEL k", &[]),
+        ("SESSION.GETEX k CREATE", &["session.create"]),
+    ] {
+        let mut events = events_of(&[command]);
+        events.sort();
+        assert_eq!(events, expected, "{command}");
+    }
+    // In the order in which things happen.
+    server.run("DEL k");
+    assert_eq!(
+        events_of(&["SESSION.APPEND k MSG user hi"]),
+        ["session.create", "session.append"]
+    );
+}
+
+#[test]
+fn notifications_survive_binary_keys_and_tell_the_keyspace() {
+    let server = Server::with("notify-keyspace-events", "KEA").start();
+    let mut subscriber = server.client();
+    subscriber.run("PSUBSCRIBE *");
+    server.run(r#"SESSION.APPEND "a\x00\xff" MSG user hi"#);
+    let mut seen = String::new();
+    while !seen.contains("session.append\"\n4)") {
+        seen = talk::render(&subscriber.receive());
+    }
+    assert!(seen.contains(r#""a\x00\xff""#), "{seen}");
+}
+
+#[test]
+fn a_replica_notifies_too() {
+    let (primary, replica) = (Server::start(), Server::with("notify-keyspace-events", "KEd").start());
+    replica.replicate(&primary);
+    let mut subscriber = replica.client();
+    subscriber.run("PSUBSCRIBE __keyevent@0__:*");
+    primary.run("SESSION.APPEND k MSG user hi");
+    let events: BTreeSet<String> = (0..2).map(|_| text(&items(&subscriber.receive())[2])).collect();
+    assert!(events.contains("__keyevent@0__:session.append"), "{events:?}");
+}
+
+#[test]
+fn client_libraries_read_the_replies() {
+    let server = Server::start();
+    for protocol in ["", "?protocol=resp3"] {
+        let client = redis::Client::open(format!("{}{protocol}", server.url())).expect("a URL");
+        let mut connection = client.get_connection().expect("a connection");
+        let key = format!("k{protocol}");
+        let created: HashMap<String, String> = redis::cmd("SESSION.CREATE")
+            .arg(&key)
+            .query(&mut connection)
+            .expect("a map");
+        assert_eq!(created["key"], key);
+        assert_eq!(created["created"], "1");
+        let seq: i64 = redis::cmd("SESSION.APPEND")
+            .arg(&key)
+            .arg("JSON")
+            .arg(r#"{"n":1}"#)
+            .query(&mut connection)
+            .expect("a seq");
+        assert_eq!(seq, 1);
+        let bodies: Vec<String> = redis::cmd("SESSION.RANGE")
+            .arg(&key)
+            .arg(0)
+            .arg(-1)
+            .query(&mut connection)
+            .expect("bodies");
+        assert_eq!(bodies, [r#"{"n":1}"#]);
+        let rows: Vec<(i64, i64, String, i64, String)> = redis::cmd("SESSION.RANGE")
+            .arg(&key)
+            .arg(0)
+            .arg(-1)
+            .arg("WITHMETA")
+            .query(&mut connection)
+            .expect("rows");
+        assert_eq!(rows[0].0, 1);
+        let absent: Option<String> = redis::cmd("SESSION.GET")
+            .arg("absent")
+            .query(&mut connection)
+            .expect("nil");
+        assert_eq!(absent, None);
+        let error = redis::cmd("SESSION.POP")
+            .arg("absent")
+            .query::<()>(&mut connection)
+            .expect_err("an error");
+        assert_eq!(error.code(), Some("NOSESSION"));
+    }
+}
+
+#[test]
+fn a_cluster_node_serves_sessions() {
+    // The cluster's own port is this one plus 10,000, which has to exist.
+    let port = 20_000 + std::process::id() % 10_000;
+    let options = Server::with("cluster-enabled", "yes").config("port", port);
+    let Ok(server) = options.try_start() else {
+        println!("skipped: port {port} is taken");
+        return;
+    };
+    server.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    redis_session_tests::wait_until("the cluster is up", || {
+        text(&server.run("CLUSTER INFO")).contains("cluster_state:ok")
+    });
+    server.conversation(
+        r#"
+        > SESSION.APPEND session:{acme}:1 MSG user hi
+        (integer) 1
+        > SESSION.LEN session:{acme}:1
+        (integer) 1
+        > COPY session:{acme}:1 session:{acme}:2
+        (integer) 1
+        > SESSION.POP session:{acme}:2
+        …
+        > DEL session:{acme}:1
+        (integer) 1
+        "#,
+    );
+}
