@@ -45,7 +45,7 @@ have_libclang() {
   return 1
 }
 
-# A server named by SERVER_BIN, else whichever is on the PATH.
+# A server named by SERVER_BIN (with arguments, if need be), else whichever is on the PATH.
 server_bin() {
   if [ -n "${SERVER_BIN:-}" ]; then
     printf '%s\n' "$SERVER_BIN"
@@ -111,12 +111,12 @@ need_tools() {
 
 # --- the module -----------------------------------------------------------------------------------------------------
 
-# build_module: sets MODULE to the library that this very build made (the target folder may be anywhere).
+# build_module: sets MODULE_PATH to the library that this very build made (the target folder may be anywhere).
 build_module() {
   local lines
   lines=$(cargo build -p redis-session --release --message-format=json-render-diagnostics) || fail "the module did not build."
-  MODULE=$(printf '%s\n' "$lines" | sed -nE 's/.*"([^"]*libredis_session\.(so|dylib))".*/\1/p' | tail -n 1)
-  [ -f "$MODULE" ] || fail "the build made no libredis_session.so."
+  MODULE_PATH=$(printf '%s\n' "$lines" | sed -nE 's/.*"([^"]*libredis_session\.(so|dylib))".*/\1/p' | tail -n 1)
+  [ -f "$MODULE_PATH" ] || fail "the build made no libredis_session.so."
 }
 
 # --- a server of our own --------------------------------------------------------------------------------------------
@@ -161,7 +161,9 @@ start_server() {
   trap stop_server EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  "$(server_bin)" "$PWD/redis.conf" --loadmodule "$MODULE" --bind 127.0.0.1 --port "$PORT" --dir "$server_dir" \
+  local server
+  read -ra server <<<"$(server_bin)"
+  "${server[@]}" "$PWD/redis.conf" --loadmodule "$MODULE_PATH" --bind 127.0.0.1 --port "$PORT" --dir "$server_dir" \
     --daemonize no --logfile "$server_dir/server.log" >"$server_dir/stdout" 2>&1 &
   server_pid=$!
   CLI=("$(cli_bin)" -h 127.0.0.1 -p "$PORT")

@@ -14,9 +14,10 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    pub fn load() -> Result<Dataset> {
+    /// The recorded ones if they are there and not declined.
+    pub fn load(generated_only: bool) -> Result<Dataset> {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORDED);
-        if !recorded.exists() {
+        if generated_only || !recorded.exists() {
             return Ok(Dataset {
                 name: "generated conversations",
                 conversations: (0..50).map(generated).collect(),

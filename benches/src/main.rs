@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 const USAGE: &str = "\
 redis-session-benches instructions [--check] [--quick] [--only TEXT] [--repeat N] [--no-module]
-redis-session-benches memory [--check] [--copies N]
+redis-session-benches memory [--check] [--copies N] [--generated]
 redis-session-benches throughput
 
   --check      exit with 1 if a figure is over its limit
@@ -29,12 +29,14 @@ redis-session-benches throughput
   --repeat N   so many runs of each row, of which the cheapest counts (3)
   --no-module  only Redis's own commands
   --copies N   the conversations N times, under different keys
+  --generated  made-up conversations, also where recorded ones are at hand
 
-Environment: SERVER_BIN (default redis-server), MODULE (default libredis_session.so beside this program).";
+Environment: SERVER_BIN (default redis-server), MODULE_PATH (default libredis_session.so beside this program).";
 
 /// What the command line and the environment say.
 pub struct Options {
-    pub server_bin: PathBuf,
+    /// The server's program, with arguments that come before all others if it needs some.
+    pub server: Vec<String>,
     /// `None` measures Redis's own commands only.
     pub module: Option<PathBuf>,
     pub check: bool,
@@ -42,6 +44,7 @@ pub struct Options {
     pub only: Option<String>,
     pub repeat: usize,
     pub copies: usize,
+    pub generated: bool,
 }
 
 fn main() -> ExitCode {
@@ -62,19 +65,23 @@ fn run() -> Result<bool> {
         return Err(USAGE.into());
     };
     let mut options = Options {
-        server_bin: std::env::var_os("SERVER_BIN")
-            .unwrap_or_else(|| "redis-server".into())
-            .into(),
+        server: std::env::var("SERVER_BIN")
+            .unwrap_or_else(|_| "redis-server".to_owned())
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
         module: Some(module_path()?),
         check: false,
         quick: false,
         only: None,
         repeat: 3,
         copies: 1,
+        generated: false,
     };
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--check" => options.check = true,
+            "--generated" => options.generated = true,
             "--quick" => options.quick = true,
             "--no-module" => options.module = None,
             "--only" => options.only = Some(arguments.next().ok_or(USAGE)?),
@@ -85,8 +92,19 @@ fn run() -> Result<bool> {
     }
     if let Some(module) = &options.module {
         if !module.exists() {
-            return Err(format!("there is no module at {}: build it, or set MODULE", module.display()).into());
+            return Err(format!(
+                "there is no module at {}: build it, or set MODULE_PATH",
+                module.display()
+            )
+            .into());
         }
+    }
+    // A copy, so that building in the meantime neither pulls the file from under a server nor mixes two builds in one table.
+    let copies = server::Folder::new()?;
+    if let Some(module) = &mut options.module {
+        let copy = copies.path().join("module.so");
+        std::fs::copy(&*module, &copy)?;
+        *module = copy;
     }
     let limits = match subcommand.as_str() {
         "instructions" => instructions::run(&options)?,
@@ -106,7 +124,7 @@ fn positive(argument: Option<String>) -> Result<usize> {
 }
 
 fn module_path() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("MODULE") {
+    if let Some(path) = std::env::var_os("MODULE_PATH") {
         return Ok(std::fs::canonicalize(&path).unwrap_or_else(|_| path.into()));
     }
     let name = if cfg!(target_os = "macos") {

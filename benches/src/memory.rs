@@ -17,9 +17,9 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
     let Some(module) = options.module.as_deref() else {
         return Err("memory needs the module".into());
     };
-    let dataset = Dataset::load()?;
+    let dataset = Dataset::load(options.generated)?;
     let used = |fill: &Pipeline, check: Check| -> Result<u64> {
-        let mut server = Server::start(&options.server_bin, Some(module))?;
+        let mut server = Server::start(&options.server, Some(module))?;
         let mut observer = server.connect()?;
         if !observer.info("memory", "mem_allocator")?.starts_with("jemalloc") {
             eprintln!("note: this server does not use jemalloc; its figures differ a little from one that does");
@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
 
     println!(
         "used_memory, {}: {} × {} {}, {} messages, {} bytes of bodies\n",
-        Server::version(&options.server_bin)?,
+        Server::version(&options.server)?,
         options.copies,
         dataset.conversations.len(),
         dataset.name,

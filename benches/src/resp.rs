@@ -30,10 +30,6 @@ impl Pipeline {
         }
         self.ends.push(self.bytes.len());
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
 }
 
 /// The few kinds of replies whose content a benchmark looks at.

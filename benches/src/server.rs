@@ -9,17 +9,20 @@ use std::time::{Duration, Instant};
 
 pub struct Server {
     child: Child,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Server {
-    pub fn start(server_bin: &Path, module: Option<&Path>) -> Result<Server> {
-        Server::launch(Command::new(server_bin), module, new_folder()?)
+    pub fn start(program: &[String], module: Option<&Path>) -> Result<Server> {
+        let (program, arguments) = program.split_first().ok_or("SERVER_BIN is empty")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Server::launch(command, module, Folder::new()?)
     }
 
     /// "Redis 7.0.15", "Valkey 8.1.1".
-    pub fn version(server_bin: &Path) -> Result<String> {
-        let mut server = Server::start(server_bin, None)?;
+    pub fn version(program: &[String]) -> Result<String> {
+        let mut server = Server::start(program, None)?;
         let mut connection = server.connect()?;
         // Valkey also reports a redis_version, for old clients.
         Ok(match connection.info("server", "valkey_version") {
@@ -29,8 +32,8 @@ impl Server {
     }
 
     /// The same server with its instructions counted; [`Server::stop_and_count`] has the sum.
-    pub fn start_counted(server_bin: &Path, module: Option<&Path>) -> Result<Server> {
-        let folder = new_folder()?;
+    pub fn start_counted(program: &[String], module: Option<&Path>) -> Result<Server> {
+        let folder = Folder::new()?;
         let mut command = Command::new("valgrind");
         command
             .arg("--tool=callgrind")
@@ -38,25 +41,25 @@ impl Server {
             .arg("--trace-children=yes")
             .arg(format!(
                 "--callgrind-out-file={}",
-                folder.join("callgrind.%p").display()
+                folder.path().join("callgrind.%p").display()
             ))
-            .arg(server_bin);
+            .args(program);
         Server::launch(command, module, folder)
     }
 
-    fn launch(mut command: Command, module: Option<&Path>, folder: PathBuf) -> Result<Server> {
+    fn launch(mut command: Command, module: Option<&Path>, folder: Folder) -> Result<Server> {
         command.args(["--save", "", "--appendonly", "no", "--port", "0", "--daemonize", "no"]);
         // The server's own clockwork counts too; at one tick a second instead of ten it is lost in 10,000 commands.
         command.args(["--hz", "1", "--dynamic-hz", "no"]);
         command
             .arg("--dir")
-            .arg(&folder)
+            .arg(folder.path())
             .arg("--unixsocket")
-            .arg(folder.join("socket"));
+            .arg(folder.path().join("socket"));
         if let Some(module) = module {
             command.arg("--loadmodule").arg(module);
         }
-        let log = std::fs::File::create(folder.join("log"))?;
+        let log = std::fs::File::create(folder.path().join("log"))?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command
             .spawn()
@@ -69,7 +72,7 @@ impl Server {
     pub fn connect(&mut self) -> Result<Connection> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            match Connection::open(&self.folder.join("socket")) {
+            match Connection::open(&self.folder.path().join("socket")) {
                 Ok(connection) => return Ok(connection),
                 Err(_) if self.child.try_wait()?.is_some() => return Err(self.complaint("the server did not start")),
                 Err(_) if Instant::now() > deadline => return Err(self.complaint("the server does not answer")),
@@ -84,7 +87,7 @@ impl Server {
         let _ = connection.call(["SHUTDOWN", "NOSAVE"]);
         self.child.wait()?;
         let mut most = None;
-        for entry in std::fs::read_dir(&self.folder)? {
+        for entry in std::fs::read_dir(self.folder.path())? {
             let path = entry?.path();
             if path
                 .file_name()
@@ -96,8 +99,9 @@ impl Server {
         most.ok_or_else(|| self.complaint("callgrind left no total"))
     }
 
-    fn complaint(&self, what: &str) -> Box<dyn std::error::Error + Send + Sync> {
-        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+    /// An error, with what the server said about it.
+    pub fn complaint(&self, what: &str) -> Box<dyn std::error::Error + Send + Sync> {
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         format!("{what}; its log:\n{log}").into()
     }
 }
@@ -106,17 +110,31 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Short, for a unix socket's path must fit into 108 bytes.
-fn new_folder() -> Result<PathBuf> {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("session-bench-{}-{number}", std::process::id()));
-    std::fs::create_dir(&folder)?;
-    Ok(folder)
+/// A temporary folder that goes when it is dropped.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// Its path is short, for a unix socket's must fit into 108 bytes.
+    pub fn new() -> Result<Folder> {
+        static COUNTER: AtomicU32 = AtomicU32::new(0);
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("session-bench-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Folder(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn total_of(profile: &str) -> Option<u64> {

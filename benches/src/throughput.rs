@@ -14,7 +14,7 @@ pub fn run(options: &Options) -> Result<()> {
         return Err("throughput needs the module".into());
     };
     let (list, session) = (session_key(1), session_key(2));
-    let mut server = Server::start(&options.server_bin, Some(module))?;
+    let mut server = Server::start(&options.server, Some(module))?;
     let mut connection = server.connect()?;
 
     let mut setup = Pipeline::default();

@@ -7,6 +7,7 @@
 //! Cost: O(bytes), about one and a half instructions a byte inside strings, which eight bytes at a time are searched for their end.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 /// Containers may nest this deep; the outermost is level 1.
@@ -53,22 +54,41 @@ type Result<T> = std::result::Result<T, Error>;
 /// What stands between a string's quotes, escapes and all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawString<'a> {
-    text: &'a str,
+    bytes: &'a [u8],
     escaped: bool,
 }
 
 impl<'a> RawString<'a> {
-    /// The text between the quotes as it was written.
-    pub fn raw(&self) -> &'a str {
-        self.text
+    /// The bytes between the quotes as they were written.
+    pub fn raw(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// The string itself. A lone surrogate escape becomes U+FFFD.
+    #[inline]
     pub fn decode(&self) -> Cow<'a, str> {
+        // The whole text was checked: the check of this part of it does not fail.
+        let text = std::str::from_utf8(self.bytes).unwrap_or_default();
         if self.escaped {
-            Cow::Owned(unescape(self.text))
+            Cow::Owned(unescape(text))
         } else {
-            Cow::Borrowed(self.text)
+            Cow::Borrowed(text)
+        }
+    }
+
+    /// Whether it was written with escapes, so that its bytes are not the string.
+    #[inline]
+    pub fn is_escaped(&self) -> bool {
+        self.escaped
+    }
+
+    /// Whether the string is this one.
+    #[inline]
+    pub fn is(&self, text: &str) -> bool {
+        if self.escaped {
+            self.decode() == text
+        } else {
+            self.bytes == text.as_bytes()
         }
     }
 }
@@ -77,9 +97,9 @@ impl<'a> RawString<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     String(RawString<'a>),
-    Number(&'a str),
-    Object(&'a str),
-    Array(&'a str),
+    Number(&'a [u8]),
+    Object(&'a [u8]),
+    Array(&'a [u8]),
     Bool(bool),
     Null,
 }
@@ -95,15 +115,7 @@ impl<'a> Value<'a> {
 
 /// Checks that `text` is one JSON object in UTF-8 with nothing but white space around it, and gives each of its members to `member`.
 pub fn read_object<'a>(text: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) -> Result<()> {
-    let text = match std::str::from_utf8(text) {
-        Ok(text) => text,
-        Err(error) => {
-            return Err(Error {
-                what: Problem::NotUtf8,
-                at: error.valid_up_to(),
-            })
-        }
-    };
+    check_utf8(text)?;
     let mut reader = Reader { text, at: 0 };
     reader.skip_space();
     reader.object(0, member)?;
@@ -114,8 +126,23 @@ pub fn read_object<'a>(text: &'a [u8], member: impl FnMut(RawString<'a>, Value<'
     Ok(())
 }
 
+#[inline]
+fn check_utf8(text: &[u8]) -> Result<()> {
+    // Most bodies are ASCII, which is seen faster than UTF-8 is checked.
+    if text.is_ascii() {
+        return Ok(());
+    }
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error {
+            what: Problem::NotUtf8,
+            at: error.valid_up_to(),
+        }),
+    }
+}
+
 /// Gives each member of an object that [`read_object`] has already accepted.
-pub fn members<'a>(object: &'a str, member: impl FnMut(RawString<'a>, Value<'a>)) {
+pub fn members<'a>(object: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) {
     let mut reader = Reader { text: object, at: 0 };
     reader.skip_space();
     // Accepted before, at whatever depth: only a caller's mistake could fail here, and then there are fewer members.
@@ -123,21 +150,21 @@ pub fn members<'a>(object: &'a str, member: impl FnMut(RawString<'a>, Value<'a>)
 }
 
 /// Gives each element of an array that [`read_object`] has already accepted.
-pub fn elements<'a>(array: &'a str, element: impl FnMut(Value<'a>)) {
+pub fn elements<'a>(array: &'a [u8], element: impl FnMut(Value<'a>)) {
     let mut reader = Reader { text: array, at: 0 };
     reader.skip_space();
     let _ = reader.array(0, element);
 }
 
 struct Reader<'a> {
-    text: &'a str,
+    text: &'a [u8],
     at: usize,
 }
 
 impl<'a> Reader<'a> {
     #[inline]
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.get(self.at).copied()
     }
 
     #[cold]
@@ -260,7 +287,7 @@ impl<'a> Reader<'a> {
     }
 
     fn literal(&mut self, word: &str, token: &'static str) -> Result<()> {
-        if self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
+        if self.text[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             Ok(())
         } else {
@@ -279,7 +306,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<&'a str> {
+    fn number(&mut self) -> Result<&'a [u8]> {
         let from = self.at;
         if self.peek() == Some(b'-') {
             self.at += 1;
@@ -310,12 +337,12 @@ impl<'a> Reader<'a> {
         let from = self.at;
         let mut escaped = false;
         loop {
-            self.at = find_special(self.text.as_bytes(), self.at);
+            self.at = find_special(self.text, self.at);
             match self.peek() {
                 Some(b'"') => {
-                    let text = &self.text[from..self.at];
+                    let bytes = &self.text[from..self.at];
                     self.at += 1;
-                    return Ok(RawString { text, escaped });
+                    return Ok(RawString { bytes, escaped });
                 }
                 Some(b'\\') => {
                     escaped = true;
@@ -328,7 +355,7 @@ impl<'a> Reader<'a> {
     }
 
     fn escape(&mut self) -> Result<()> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.text;
         match bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
                 self.at += 2;
@@ -373,13 +400,35 @@ fn special_bits(word: u64) -> u64 {
     (quote | backslash | control) & HIGH
 }
 
+/// Whether none of 32 bytes is special. Written for the compiler's vectoriser: no branch, no early end.
+#[inline]
+fn is_plain(block: &[u8; 32]) -> bool {
+    let mut special = 0;
+    for &byte in block {
+        special |= u8::from(byte == b'"') | u8::from(byte == b'\\') | u8::from(byte < 0x20);
+    }
+    special == 0
+}
+
 /// The first byte from `at` on that ends a run of plain string text, or the end of the input.
 #[inline]
 fn find_special(text: &[u8], mut at: usize) -> usize {
-    while let Some(block) = text.get(at..at + 8) {
-        let mut word = [0; 8];
-        word.copy_from_slice(block);
-        let bits = special_bits(u64::from_le_bytes(word));
+    // Keys and roles end within the first few bytes.
+    if let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let bits = special_bits(u64::from_le_bytes(*block));
+        if bits != 0 {
+            return at + (bits.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<32>()) {
+        if !is_plain(block) {
+            break;
+        }
+        at += 32;
+    }
+    while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let bits = special_bits(u64::from_le_bytes(*block));
         if bits != 0 {
             return at + (bits.trailing_zeros() / 8) as usize;
         }
@@ -394,6 +443,7 @@ fn find_special(text: &[u8], mut at: usize) -> usize {
     at
 }
 
+#[cold]
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -444,72 +494,72 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 ///
 /// Cost: O(bytes of both).
 pub fn merge_patch(target: Option<&str>, patch: &str) -> String {
-    let mut order: Vec<Slot> = Vec::new();
-    let mut place = std::collections::HashMap::new();
-    if let Some(target) = target {
-        members(target, |key, value| {
-            upsert(&mut order, &mut place, key, Some(value_text(&value)));
+    let merged = merge(target.map(str::as_bytes), patch.as_bytes());
+    // Made of pieces of two UTF-8 texts, cut at ASCII characters.
+    String::from_utf8(merged).unwrap_or_default()
+}
+
+/// Members in their order: the key as it was written, and the value's bytes. `None` where one was removed.
+#[derive(Default)]
+struct Members<'a> {
+    order: Vec<Option<(&'a [u8], Cow<'a, [u8]>)>>,
+    places: HashMap<Cow<'a, str>, usize>,
+}
+
+impl<'a> Members<'a> {
+    fn get(&self, key: &RawString<'a>) -> Option<&[u8]> {
+        let place = *self.places.get(&key.decode())?;
+        self.order[place].as_ref().map(|(_, value)| value.as_ref())
+    }
+
+    fn set(&mut self, key: RawString<'a>, value: Option<Cow<'a, [u8]>>) {
+        let place = *self.places.entry(key.decode()).or_insert_with(|| {
+            self.order.push(None);
+            self.order.len() - 1
         });
+        let raw = self.order[place].as_ref().map_or(key.raw(), |(raw, _)| raw);
+        self.order[place] = value.map(|value| (raw, value));
+    }
+}
+
+fn merge(target: Option<&[u8]>, patch: &[u8]) -> Vec<u8> {
+    let mut merged = Members::default();
+    if let Some(target) = target {
+        members(target, |key, value| merged.set(key, Some(value_bytes(&value))));
     }
     members(patch, |key, value| {
-        let merged = match value {
+        let value = match value {
             Value::Null => None,
-            Value::Object(inner_patch) => {
-                let old = place
-                    .get(&key.decode())
-                    .and_then(|&at: &usize| order[at].as_ref())
-                    .map(|(_, old)| old.as_ref());
-                let old = old.filter(|old| old.starts_with('{'));
-                Some(Cow::Owned(merge_patch(old, inner_patch)))
+            Value::Object(inner) => {
+                let old = merged.get(&key).filter(|old| old.starts_with(b"{"));
+                Some(Cow::Owned(merge(old, inner)))
             }
-            other => Some(value_text(&other)),
+            other => Some(value_bytes(&other)),
         };
-        upsert(&mut order, &mut place, key, merged);
+        merged.set(key, value);
     });
-    let mut out = String::from("{");
-    for (key, value) in order.iter().flatten() {
+    let mut out = vec![b'{'];
+    for (key, value) in merged.order.iter().flatten() {
         if out.len() > 1 {
-            out.push(',');
+            out.push(b',');
         }
-        out.push('"');
-        out.push_str(key);
-        out.push_str("\":");
-        out.push_str(value);
+        out.push(b'"');
+        out.extend_from_slice(key);
+        out.extend_from_slice(b"\":");
+        out.extend_from_slice(value);
     }
-    out.push('}');
+    out.push(b'}');
     out
 }
 
-type Slot<'a> = Option<(&'a str, Cow<'a, str>)>;
-
-fn upsert<'a>(
-    order: &mut Vec<Slot<'a>>,
-    place: &mut std::collections::HashMap<Cow<'a, str>, usize>,
-    key: RawString<'a>,
-    value: Option<Cow<'a, str>>,
-) {
-    match place.get(&key.decode()) {
-        Some(&at) => match value {
-            Some(value) => order[at] = Some((order[at].as_ref().map_or(key.raw(), |(raw, _)| raw), value)),
-            None => order[at] = None,
-        },
-        None => {
-            if let Some(value) = value {
-                place.insert(key.decode(), order.len());
-                order.push(Some((key.raw(), value)));
-            }
-        }
-    }
-}
-
 /// A value as it was written.
-fn value_text<'a>(value: &Value<'a>) -> Cow<'a, str> {
+fn value_bytes<'a>(value: &Value<'a>) -> Cow<'a, [u8]> {
     match value {
-        Value::String(string) => Cow::Owned(format!("\"{}\"", string.text)),
+        Value::String(string) => Cow::Owned([b"\"", string.raw(), b"\""].concat()),
         Value::Number(raw) | Value::Object(raw) | Value::Array(raw) => Cow::Borrowed(raw),
-        Value::Bool(true) => Cow::Borrowed("true"),
-        Value::Bool(false) => Cow::Borrowed("false"),
-        Value::Null => Cow::Borrowed("null"),
+        Value::Bool(true) => Cow::Borrowed(b"true"),
+        Value::Bool(false) => Cow::Borrowed(b"false"),
+        Value::Null => Cow::Borrowed(b"null"),
     }
 }
 

@@ -77,17 +77,27 @@ pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
     let mut tool_call_id = None;
     let mut call_id = None;
     let mut entity_refs = None;
-    json::read_object(body, |key, value| match key.decode().as_ref() {
-        "role" => role = string(value),
-        "type" => kind = string(value),
-        "timestamp" => timestamp = time_ms(value),
-        "created_at" => created_at = time_ms(value),
-        "token_count" => token_count = count(value),
-        "tool_calls" => tool_calls = array(value),
-        "tool_call_id" => tool_call_id = string(value),
-        "call_id" => call_id = string(value),
-        "entity_refs" => entity_refs = array(value),
-        _ => {}
+    json::read_object(body, |key, value| {
+        let decoded;
+        let key = if key.is_escaped() {
+            decoded = key.decode();
+            decoded.as_bytes()
+        } else {
+            key.raw()
+        };
+        // By length first: most keys are none of these, and one comparison says so.
+        match (key.len(), key) {
+            (4, b"role") => role = string(value),
+            (4, b"type") => kind = string(value),
+            (7, b"call_id") => call_id = string(value),
+            (9, b"timestamp") => timestamp = time_ms(value),
+            (10, b"created_at") => created_at = time_ms(value),
+            (10, b"tool_calls") => tool_calls = array(value),
+            (11, b"token_count") => token_count = count(value),
+            (11, b"entity_refs") => entity_refs = array(value),
+            (12, b"tool_call_id") => tool_call_id = string(value),
+            _ => {}
+        }
     })?;
     let mut calls = Vec::new();
     if let Some(array) = tool_calls {
@@ -146,7 +156,7 @@ fn string<'a>(value: Value<'a>) -> Option<RawString<'a>> {
     }
 }
 
-fn array<'a>(value: Value<'a>) -> Option<&'a str> {
+fn array<'a>(value: Value<'a>) -> Option<&'a [u8]> {
     match value {
         Value::Array(text) => Some(text),
         _ => None,
@@ -155,16 +165,21 @@ fn array<'a>(value: Value<'a>) -> Option<&'a str> {
 
 fn count(value: Value<'_>) -> Option<u32> {
     match value {
-        Value::Number(text) => text.parse().ok(),
+        Value::Number(digits) => text(digits).parse().ok(),
         _ => None,
     }
+}
+
+/// A number's characters, all of them ASCII.
+fn text(digits: &[u8]) -> &str {
+    std::str::from_utf8(digits).unwrap_or_default()
 }
 
 fn id_of<'a>(call: Value<'a>) -> Option<Cow<'a, str>> {
     let Value::Object(object) = call else { return None };
     let mut id = None;
     json::members(object, |key, value| {
-        if key.decode() == "id" {
+        if key.is("id") {
             id = value.as_string();
         }
     });
@@ -175,8 +190,8 @@ fn id_of<'a>(call: Value<'a>) -> Option<Cow<'a, str>> {
 fn time_ms(value: Value<'_>) -> Option<i64> {
     match value {
         Value::String(text) => time::parse_iso_8601(&text.decode()),
-        Value::Number(text) => {
-            let number: f64 = text.parse().ok()?;
+        Value::Number(digits) => {
+            let number: f64 = text(digits).parse().ok()?;
             let time_ms = if number < 1e11 { number * 1000.0 } else { number };
             (MIN_TIME_MS as f64..=MAX_TIME_MS as f64)
                 .contains(&time_ms)

@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 use smallvec::SmallVec;
 
 use crate::limits::Limits;
-use crate::log::{Body, Entry, Head, Log, Position};
+use crate::log::{Body, Entry, Front, Head, Log, Position};
 use crate::message::{call_hash, Facts, Role};
 
 #[derive(Debug, Clone)]
@@ -256,47 +256,32 @@ impl Messages {
             return self.evict_at_front_past_pins(window, evicted);
         }
         while self.sums().exceed(window.limits) {
-            match self.front_exchange() {
-                Some(Front::Single) => self.drop_front(evicted),
-                Some(Front::Whole { messages }) => {
-                    for _ in 0..messages {
-                        self.drop_front(evicted);
-                    }
-                }
-                Some(Front::Newest) => return true,
-                None => return false,
+            let Some(front) = self.main.front() else { return true };
+            if front.root.is_some() || self.newest_exchange == 0 {
+                return false;
+            }
+            if front.seq == self.newest_exchange {
+                // In one piece it is all there is; with others behind it, the survey finds those.
+                return front.seq > self.scattered_until || self.main.len() == 1;
+            }
+            if !front.makes_calls {
+                self.drop_front(&front, evicted);
+            } else if front.seq > self.scattered_until {
+                self.drop_exchange(front, evicted);
+            } else {
+                return false;
             }
         }
         true
     }
 
-    /// The exchange at the front of `main`, if it surely stands in one piece there.
-    #[inline]
-    fn front_exchange(&self) -> Option<Front> {
-        let head = self.main.front()?;
-        if head.root.is_some() || self.newest_exchange == 0 {
-            return None;
+    /// Drops the exchange that begins at the front and stands in one piece there.
+    fn drop_exchange(&mut self, first: Front, evicted: &mut Evicted<'_>) {
+        let mut front = Some(first);
+        while let Some(member) = front.filter(|front| front.root.unwrap_or(front.seq) == first.seq) {
+            self.drop_front(&member, evicted);
+            front = self.main.front();
         }
-        if head.seq == self.newest_exchange {
-            // In one piece it is all there is; with others behind it, the survey finds those.
-            return (head.seq > self.scattered_until || self.main.len() == 1).then_some(Front::Newest);
-        }
-        if !head.makes_calls() {
-            return Some(Front::Single);
-        }
-        if head.seq <= self.scattered_until {
-            return None;
-        }
-        let exchange = head.seq;
-        let mut messages = 0;
-        let _ = self.main.scan(Position::START, |head, _| {
-            if head.exchange() != exchange {
-                return ControlFlow::Break(());
-            }
-            messages += 1;
-            ControlFlow::Continue(())
-        });
-        Some(Front::Whole { messages })
     }
 
     /// The fast path where something is pinned: single messages at the front go, or are set aside if pinned.
@@ -315,18 +300,25 @@ impl Messages {
             if !self.aside_is_pinned {
                 return false;
             }
-            let Some(head) = self.main.front() else { return true };
+            let Some(front) = self.main.front() else { return true };
             let newest_is_single = self.newest_exchange_is_single_and_unpinned(window);
-            if head.root.is_some() || head.makes_calls() || !newest_is_single || head.seq == self.newest_exchange {
+            if front.root.is_some() || front.makes_calls || !newest_is_single || front.seq == self.newest_exchange {
                 return false;
             }
-            if window.pins(&head.role) {
+            if self.front_role_is_pinned(window) {
                 self.set_front_aside();
             } else {
-                self.drop_front(evicted);
+                self.drop_front(&front, evicted);
             }
         }
         true
+    }
+
+    fn front_role_is_pinned(&self, window: Window<'_>) -> bool {
+        let flow = self
+            .main
+            .scan(Position::START, |head, _| ControlFlow::Break(window.pins(&head.role)));
+        flow == ControlFlow::Break(true)
     }
 
     fn newest_exchange_is_single_and_unpinned(&self, window: Window<'_>) -> bool {
@@ -338,20 +330,22 @@ impl Messages {
         single && self.newest_exchange != 0
     }
 
-    fn drop_front(&mut self, evicted: &mut Evicted<'_>) {
+    #[inline]
+    fn drop_front(&mut self, front: &Front, evicted: &mut Evicted<'_>) {
         if let Some(evicted) = evicted {
             let _ = self.main.scan(Position::START, |_, body| {
                 evicted.push(body.get().to_vec());
                 ControlFlow::Break(())
             });
         }
-        self.main.drop_front();
+        self.main.drop_front(front);
     }
 
     fn set_front_aside(&mut self) {
+        let Some(front) = self.main.front() else { return };
         let aside = self.aside.get_or_insert_with(Box::default);
         copy_record(&self.main, Position::START, aside);
-        self.main.drop_front();
+        self.main.drop_front(&front);
     }
 
     /// Decides by all headers which exchanges go: those of which a message has passed `maxage`, and the oldest ones until every bound
@@ -480,18 +474,19 @@ impl Messages {
                 self.aside = None;
             }
         }
-        // What pinned an exchange may be gone.
+        // What pinned an exchange may be gone: what was passed over as pinned has to be looked at again.
+        self.oldest_time_ms = i64::MIN;
         self.aside_is_pinned = self.aside.is_none();
         // A run at the front is dropped record by record, without writing a chunk anew.
         let mut rest = seqs;
-        while let Some(front) = self.main.front().map(|head| head.seq) {
-            while rest.first().is_some_and(|&seq| seq < front) {
+        while let Some(front) = self.main.front() {
+            while rest.first().is_some_and(|&seq| seq < front.seq) {
                 rest = &rest[1..];
             }
-            if rest.first() != Some(&front) {
+            if rest.first() != Some(&front.seq) {
                 break;
             }
-            self.main.drop_front();
+            self.main.drop_front(&front);
             removed += 1;
             rest = &rest[1..];
         }
@@ -601,9 +596,9 @@ impl Messages {
         let mut placed = false;
         let mut stays: Vec<Log> = self.aside.take().map(|aside| *aside).into_iter().collect();
         let mut older = Log::new();
-        while self.main.front().is_some_and(|head| head.seq < message.seq) {
+        while let Some(front) = self.main.front().filter(|front| front.seq < message.seq) {
             copy_record(&self.main, Position::START, &mut older);
-            self.main.drop_front();
+            self.main.drop_front(&front);
         }
         stays.push(older);
         let calls: SmallVec<[u32; 4]> = message.facts.calls.iter().map(|id| call_hash(id)).collect();
@@ -785,16 +780,6 @@ impl Messages {
     ) -> Option<usize> {
         self.main.relocate(from, chunks, relocate)
     }
-}
-
-enum Front {
-    /// One message, which is an exchange of its own.
-    Single,
-    Whole {
-        messages: usize,
-    },
-    /// The newest exchange, and nothing else.
-    Newest,
 }
 
 impl Survey {

@@ -41,6 +41,16 @@ fn get_long(bytes: &[u8], at: &mut usize, first: u8) -> Option<u64> {
     }
 }
 
+/// Moves past a number.
+#[inline]
+pub fn skip(bytes: &[u8], at: &mut usize) -> Option<()> {
+    while *bytes.get(*at)? >= 0x80 {
+        *at += 1;
+    }
+    *at += 1;
+    Some(())
+}
+
 /// Signed numbers as unsigned ones, small in both directions: 0, -1, 1, -2, …
 #[inline]
 pub fn zigzag(number: i64) -> u64 {

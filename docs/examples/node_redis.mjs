@@ -41,7 +41,7 @@ const stored = await send('SESSION.RANGE', key, 0, -1);
 assert.deepEqual(stored.slice(2, 4), [JSON.stringify(call), JSON.stringify(answer)]);
 
 // What to send to the model now: pinned messages, and the newest whole exchanges that fit.
-const context = await send('SESSION.CONTEXT', key, 'MAXTOKENS', 75);
+const context = await send('SESSION.CONTEXT', key, 'MAXTOKENS', 110);
 for (const message of context.messages.map((body) => JSON.parse(body))) {
   console.log(`  ${message.role.padStart(9)}: ${message.content ?? JSON.stringify(message.tool_calls)}`);
 }

@@ -46,7 +46,7 @@ stored = r.execute_command("SESSION.RANGE", key, 0, -1)
 assert stored[2:4] == [dumps(call), dumps(answer)], stored
 
 # What to send to the model now: pinned messages, and the newest whole exchanges that fit.
-context = r.execute_command("SESSION.CONTEXT", key, "MAXTOKENS", 75)
+context = r.execute_command("SESSION.CONTEXT", key, "MAXTOKENS", 110)
 for message in map(json.loads, context["messages"]):
     print(f"  {message['role']:>9}: {message['content'] or message.get('tool_calls')}")
 print(f"  ({context['tokens']} tokens, {context['omitted']} messages left out)")

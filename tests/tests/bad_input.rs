@@ -208,7 +208,11 @@ fn odd_but_legal_bodies_are_accepted_byte_for_byte() {
         let reply = talk::render(&server.call(&["SESSION.APPEND", "k", "JSON", body]));
         assert!(reply.starts_with("(integer) "), "{body:.200}: {reply}");
         assert_eq!(server.bodies("k").last().expect("a message"), body);
-        server.document("k");
+        let document = redis_session_tests::bytes(&server.run("SESSION.GET k"));
+        assert!(
+            String::from_utf8(document).expect("UTF-8").contains(body),
+            "{body:.200}"
+        );
     }
     // One level more is one too many.
     for body in [

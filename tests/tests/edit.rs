@@ -245,7 +245,7 @@ fn compact_replaces_everything_up_to_a_seq() {
         1) 1) (integer) 5
            2) (integer) 1000
            3) "system"
-           4) (integer) 18
+           4) (integer) 19
            5) '{"role":"system","content":"so far","timestamp":"1970-01-01T00:00:01.000Z"}'
         > SESSION.APPEND k JSON '{"n":6}'
         (integer) 6

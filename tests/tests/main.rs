@@ -6,6 +6,7 @@ mod create;
 mod edit;
 mod guards;
 mod noop;
+mod random;
 mod range;
 mod ttl;
 mod window;

@@ -1,6 +1,9 @@
 //! What a session survives: to the byte in its content, to the millisecond in its expiry.
 
+use redis_session_tests::payload::Random;
 use redis_session_tests::{oracle, text, Options, Server};
+
+use super::random::random_write;
 
 #[test]
 fn every_write_survives_everything() {
@@ -16,6 +19,21 @@ fn every_write_survives_everything() {
 #[test]
 fn long_and_odd_sessions_survive_everything() {
     oracle::assert_survives_everything(super::scenarios::set_up_others);
+}
+
+#[test]
+fn random_histories_survive_everything() {
+    oracle::assert_survives_everything(|server| {
+        for seed in 0..60 {
+            let mut random = Random(seed);
+            server.run("DEL k");
+            for _ in 0..10 + random.below(90) {
+                server.attempt(&random_write(&mut random));
+            }
+            server.run("SESSION.CREATE k OPEN");
+            server.run(&format!("RENAME k random-{seed}"));
+        }
+    });
 }
 
 #[test]
@@ -173,7 +191,7 @@ fn memory_usage_counts_what_a_session_holds() {
     let empty = usage("k");
     assert!((50..2000).contains(&empty), "{empty}");
     // Random text does not compress.
-    let mut random = redis_session_tests::payload::Random(1);
+    let mut random = Random(1);
     for _ in 0..100 {
         let noise: String = (0..1000).map(|_| char::from(b'a' + random.below(26) as u8)).collect();
         server.run(&format!(r#"SESSION.APPEND k JSON '{{"x":"{noise}"}}'"#));

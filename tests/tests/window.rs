@@ -1,7 +1,7 @@
 //! The window: an invariant of the value, whatever the command.
 
 use redis_session_tests::payload::Random;
-use redis_session_tests::{int, items, now_ms, text, wait_until, Server};
+use redis_session_tests::{entry, int, items, now_ms, text, wait_until, Server};
 use serde_json::json;
 
 #[test]
@@ -245,6 +245,25 @@ fn what_maxage_has_passed_goes_with_the_write() {
 }
 
 #[test]
+fn what_loses_its_pinned_answer_ages_again() {
+    let server = Server::start();
+    let old = now_ms() - 9_000_000;
+    for takes_the_answer in ["SESSION.POP k", "SESSION.REMOVE k 2"] {
+        server.run("DEL k");
+        server.run("SESSION.CREATE k LIMIT maxage 3600000 PIN tool");
+        server.run(&format!(
+            r#"SESSION.APPEND k AT {old} JSON '{{"tool_calls":[{{"id":"a"}}]}}' '{{"role":"tool","tool_call_id":"a"}}'"#
+        ));
+        server.run(takes_the_answer);
+        assert_eq!(server.seqs("k"), [1], "the newest exchange stays");
+        server.run(r#"SESSION.APPEND k JSON '{"n":3}'"#);
+        assert_eq!(server.seqs("k"), [3], "after {takes_the_answer}");
+        server.run("DEBUG RELOAD");
+        assert_eq!(server.seqs("k"), [3]);
+    }
+}
+
+#[test]
 fn what_maxage_has_passed_is_hidden_at_once_and_freed_at_the_next_write() {
     let server = Server::start();
     server.run("SESSION.CREATE k LIMIT maxage 3000");
@@ -364,6 +383,58 @@ impl Model {
         gone
     }
 
+    /// The bodies that a context of these bounds holds; 0 is no bound.
+    fn context(&self, maxlen: u64, maxtokens: u64) -> Vec<String> {
+        let exchanges = self.exchanges();
+        let of = |exchange: i64| {
+            self.messages
+                .iter()
+                .zip(&exchanges)
+                .filter(move |(_, own)| **own == exchange)
+                .map(|(message, _)| message)
+        };
+        let is_pinned = |exchange: i64| of(exchange).any(|message| self.pins.contains(&message.role));
+        let mut taken: Vec<i64> = exchanges
+            .iter()
+            .copied()
+            .filter(|exchange| is_pinned(*exchange))
+            .collect();
+        let mut loose: Vec<i64> = exchanges
+            .iter()
+            .copied()
+            .filter(|exchange| !is_pinned(*exchange))
+            .collect();
+        let newest = loose.last().copied();
+        loose.sort();
+        loose.dedup();
+        // From the newest back; the one that holds the newest message comes first, wherever it stands.
+        loose.retain(|exchange| Some(*exchange) != newest);
+        loose.extend(newest);
+        for exchange in loose.into_iter().rev() {
+            let all = || {
+                taken
+                    .iter()
+                    .chain([&exchange])
+                    .collect::<std::collections::BTreeSet<_>>()
+                    .into_iter()
+                    .flat_map(|exchange| of(*exchange))
+            };
+            let fits = |bound: u64, used: u64| bound == 0 || used <= bound;
+            let has_room =
+                fits(maxlen, all().count() as u64) && fits(maxtokens, all().map(|message| message.tokens).sum());
+            if !has_room && Some(exchange) != newest {
+                break;
+            }
+            taken.push(exchange);
+        }
+        let bodies = self
+            .messages
+            .iter()
+            .zip(&exchanges)
+            .filter(|(_, exchange)| taken.contains(exchange));
+        bodies.map(|(message, _)| message.body.clone()).collect()
+    }
+
     fn seqs(&self) -> Vec<i64> {
         self.messages.iter().map(|message| message.seq).collect()
     }
@@ -421,6 +492,18 @@ fn random_conversations_are_evicted_as_the_contract_words_it() {
                     assert_eq!(int(&reply), goes.len() as i64, "{told}: REMOVE {seq}");
                     model.trim();
                 }
+                2 => {
+                    let count = 1 + random.below(3);
+                    let kept = model.messages.len().saturating_sub(count);
+                    let popped: Vec<String> = model.messages.drain(kept..).rev().map(|message| message.body).collect();
+                    let reply = server.run(&format!("SESSION.POP {key} COUNT {count}"));
+                    assert_eq!(
+                        items(&reply).iter().map(text).collect::<Vec<_>>(),
+                        popped,
+                        "{told}: POP"
+                    );
+                    model.trim();
+                }
                 _ => {
                     let message = random_message(&mut random, model.next_seq);
                     model.next_seq += 1;
@@ -447,6 +530,27 @@ fn random_conversations_are_evicted_as_the_contract_words_it() {
                 }
             }
             assert_eq!(server.seqs(&key), model.seqs(), "{told}");
+            if step % 5 == 0 {
+                let (maxlen, maxtokens) = (random.below(12) as u64, random.below(60) as u64);
+                let option = |name: &str, bound: u64| {
+                    if bound == 0 {
+                        String::new()
+                    } else {
+                        format!(" {name} {bound}")
+                    }
+                };
+                let context = format!(
+                    "SESSION.CONTEXT {key}{}{}",
+                    option("MAXLEN", maxlen),
+                    option("MAXTOKENS", maxtokens)
+                );
+                let reply = items(&entry(&server.run(&context), "messages"));
+                assert_eq!(
+                    reply.iter().map(text).collect::<Vec<_>>(),
+                    model.context(maxlen, maxtokens),
+                    "{told}: {context}"
+                );
+            }
         }
     }
 }

@@ -81,6 +81,19 @@ impl Open {
     }
 }
 
+/// The oldest record of a log, as far as trimming goes by it.
+#[derive(Debug, Clone, Copy)]
+pub struct Front {
+    pub seq: u64,
+    pub root: Option<u64>,
+    pub makes_calls: bool,
+    tokens: u32,
+    body_bytes: u32,
+    heads_at: u32,
+    bodies_at: u32,
+    is_last_of_chunk: bool,
+}
+
 /// A place in a log: a record of a chunk, both counted from the oldest live one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -254,33 +267,43 @@ impl Log {
 
     /// The oldest live record.
     #[inline]
-    pub fn front(&self) -> Option<Head<'_>> {
+    pub fn front(&self) -> Option<Front> {
         if self.count == 0 {
             return None;
         }
-        self.view(0).records().next()
+        let (heads, base, count) = match self.sealed.as_ref().and_then(|sealed| sealed.get(0)) {
+            Some(chunk) => (chunk.parts().0, chunk.base, chunk.count),
+            None => {
+                let open = self.open.as_ref()?;
+                (open.heads.as_slice(), open.summary.base, open.summary.count)
+            }
+        };
+        let mut at = self.head.heads_bytes as usize;
+        let brief = record::read_brief(heads, &mut at, base)?;
+        Some(Front {
+            seq: brief.seq,
+            root: brief.root,
+            makes_calls: brief.makes_calls,
+            tokens: brief.tokens,
+            body_bytes: brief.body_bytes,
+            heads_at: at as u32,
+            bodies_at: self.head.bodies_bytes + if brief.is_shared { 0 } else { brief.body_bytes },
+            is_last_of_chunk: count == self.head.records + 1,
+        })
     }
 
-    /// Drops the oldest live record.
+    /// Drops the oldest live record, which `front` has just shown.
     ///
     /// Cost: O(1), the cutting of a half-dead chunk spread over its records.
-    pub fn drop_front(&mut self) {
-        if self.count == 0 {
-            return;
-        }
-        let view = self.view(0);
-        let mut records = view.records();
-        let Some(head) = records.next() else { return };
-        let (tokens, body_bytes) = (head.tokens, head.body_bytes);
-        let (heads_at, bodies_at) = records.next_at();
-        let last_of_chunk = view.count == 1;
+    #[inline]
+    pub fn drop_front(&mut self, front: &Front) {
         self.count -= 1;
-        self.tokens -= u64::from(tokens);
-        self.body_bytes -= u64::from(body_bytes);
+        self.tokens -= u64::from(front.tokens);
+        self.body_bytes -= u64::from(front.body_bytes);
         self.head.records += 1;
-        self.head.heads_bytes += heads_at as u32;
-        self.head.bodies_bytes = bodies_at as u32;
-        if last_of_chunk {
+        self.head.heads_bytes = front.heads_at;
+        self.head.bodies_bytes = front.bodies_at;
+        if front.is_last_of_chunk {
             self.drop_first_chunk();
         } else if self.sealed.is_some() {
             self.cut_first_chunk();

@@ -135,6 +135,48 @@ pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Op
     }
 }
 
+/// What trimming needs of a header.
+pub(super) struct Brief {
+    pub seq: u64,
+    pub root: Option<u64>,
+    pub makes_calls: bool,
+    pub tokens: u32,
+    pub body_bytes: u32,
+    pub is_shared: bool,
+}
+
+/// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has.
+#[inline]
+pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
+    let start = *at;
+    let flags = *bytes.get(start)?;
+    if flags >= ROLE_NAMED {
+        *at = start;
+        let head = read(bytes, at, base)?;
+        return Some(Brief {
+            seq: head.seq,
+            root: head.root,
+            makes_calls: head.makes_calls(),
+            tokens: head.tokens,
+            body_bytes: head.body_bytes,
+            is_shared: head.shared.is_some(),
+        });
+    }
+    *at = start + 1;
+    let seq = base.seq + varint::get(bytes, at)?;
+    varint::skip(bytes, at)?;
+    let body_bytes = varint::get(bytes, at)? as u32;
+    let tokens = estimated_tokens(body_bytes as usize);
+    Some(Brief {
+        seq,
+        root: None,
+        makes_calls: false,
+        tokens,
+        body_bytes,
+        is_shared: false,
+    })
+}
+
 /// Reads the header at `at` and moves past it. `None` if the bytes are not a header: never so for bytes written here.
 #[inline]
 pub(super) fn read<'a>(bytes: &'a [u8], at: &mut usize, base: Base) -> Option<Head<'a>> {

@@ -183,7 +183,9 @@ proptest! {
                 }
                 Step::DropFront(records) => {
                     for _ in 0..records {
-                        log.drop_front();
+                        if let Some(front) = log.front() {
+                            log.drop_front(&front);
+                        }
                         if !model.is_empty() { model.remove(0); }
                     }
                 }
@@ -269,7 +271,8 @@ fn trimming_a_small_window_keeps_the_log_small() {
             64,
         );
         if log.len() > 4 {
-            log.drop_front();
+            let front = log.front().unwrap();
+            log.drop_front(&front);
         }
         most = most.max(log.heap_bytes());
     }
