@@ -363,6 +363,18 @@ impl Settled {
             deletion.arg(key);
             ctx.replicate(&deletion);
         }
+        self.tell(ctx, key, events);
+    }
+
+    /// The same where replicas need no telling, since there are none and no append-only file: see [`Ctx::is_heard`].
+    #[inline]
+    pub fn publish_unheard(&self, ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
+        ctx.replicate_unheard();
+        self.tell(ctx, key, events);
+    }
+
+    #[inline]
+    fn tell(&self, ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
         ctx.signal_modified(key);
         for event in events {
             ctx.notify(event, key);

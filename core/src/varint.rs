@@ -10,6 +10,38 @@ pub fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
+/// A byte and up to three numbers, on the stack.
+pub struct Short {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Short {
+    #[inline]
+    pub fn new(first: u8) -> Self {
+        let mut bytes = [0; 32];
+        bytes[0] = first;
+        Short { bytes, len: 1 }
+    }
+
+    #[inline]
+    pub fn put(&mut self, mut number: u64) {
+        // A number takes at most 10 bytes; the mask says so to the compiler.
+        while number >= 0x80 {
+            self.bytes[self.len & 31] = number as u8 | 0x80;
+            self.len += 1;
+            number >>= 7;
+        }
+        self.bytes[self.len & 31] = number as u8;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// Reads a number at `at` and moves past it; `None` where the bytes end or the number has more than 64 bits.
 #[inline]
 pub fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {

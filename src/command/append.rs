@@ -4,7 +4,6 @@ use redis_session_core::dedup::Seen;
 use redis_session_core::hash::fingerprint;
 use redis_session_core::message::{self, Draft, ToolCall};
 use redis_session_core::session::Incoming;
-use smallvec::SmallVec;
 
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
@@ -204,29 +203,42 @@ impl Handler for Append {
         let request = parse(ctx, args)?;
         let moment = Moment::of(ctx, &request.options);
         let composed;
-        let mut batch: SmallVec<[Incoming<'_>; 2]> = SmallVec::new();
-        match &request.tail {
+        let (single, mut several): ([Incoming<'_>; 1], Vec<Incoming<'_>>);
+        let batch: &[Incoming<'_>] = match &request.tail {
+            Tail::Json([body]) => {
+                let body = body.bytes();
+                let facts = read_body(ctx, body, 1, 1)?;
+                single = [Incoming {
+                    facts,
+                    body,
+                    tokens: request.tokens,
+                }];
+                &single
+            }
             Tail::Json(bodies) => {
+                several = Vec::with_capacity(bodies.len());
                 for (i, body) in bodies.iter().enumerate() {
                     let body = body.bytes();
                     let facts = read_body(ctx, body, i + 1, bodies.len())?;
-                    batch.push(Incoming {
+                    several.push(Incoming {
                         facts,
                         body,
                         tokens: request.tokens,
                     });
                 }
+                &several
             }
             Tail::Msg(draft) => {
                 composed = message::compose(draft, moment.now.content_ms);
                 let facts = read_body(ctx, &composed, 1, 1)?;
-                batch.push(Incoming {
+                single = [Incoming {
                     facts,
                     body: &composed,
                     tokens: request.tokens,
-                });
+                }];
+                &single
             }
-        }
+        };
 
         let mut target = Target::open(ctx, key)?;
         let print = request.dedup.map(|token| (token, tail_fingerprint(request.tail_args)));
@@ -258,7 +270,7 @@ impl Handler for Append {
         }
         let mut evicted: Option<Vec<Vec<u8>>> = request.evicted.then(Vec::new);
         let appended = target.change(|session| {
-            let appended = session.append(&batch, request.maxlen, moment.now, evicted.as_mut());
+            let appended = session.append(batch, request.maxlen, moment.now, evicted.as_mut());
             if let Some((token, print)) = print {
                 session.remember(token, print);
             }
@@ -274,6 +286,16 @@ impl Handler for Append {
         info::EVICTED.add(appended.evicted);
         reply(ctx, appended.last_seq, evicted.as_deref());
 
+        let events: &[_] = match (new.is_some(), appended.evicted > 0) {
+            (false, false) => &[c"session.append"],
+            (false, true) => &[c"session.append", c"session.evict"],
+            (true, false) => &[c"session.create", c"session.append"],
+            (true, true) => &[c"session.create", c"session.append", c"session.evict"],
+        };
+        if new.is_none() && !ctx.is_heard() {
+            settled.publish_unheard(ctx, key, events);
+            return Ok(());
+        }
         let mut effect = ctx.effect(c"SESSION.APPEND");
         effect.arg(key);
         if let Some(token) = request.dedup {
@@ -285,12 +307,6 @@ impl Handler for Append {
         if let Some(tokens) = request.tokens {
             effect.word(Word::Tokens).int(i64::from(tokens));
         }
-        let events: &[_] = match (new.is_some(), appended.evicted > 0) {
-            (false, false) => &[c"session.append"],
-            (false, true) => &[c"session.append", c"session.evict"],
-            (true, false) => &[c"session.create", c"session.append"],
-            (true, true) => &[c"session.create", c"session.append", c"session.evict"],
-        };
         match &new {
             None => {
                 settled.add_to(&mut effect);

@@ -145,14 +145,25 @@ impl Ctx {
         }
     }
 
+    /// Whether an effect would reach anybody: where not, it need not be put together, and [`Ctx::replicate_unheard`] does.
+    #[inline]
+    pub fn is_heard(&self) -> bool {
+        audience::somebody_listens(self.as_ptr())
+    }
+
+    /// Counts as a change for the next snapshot, and reaches nobody.
+    #[inline]
+    pub fn replicate_unheard(&self) {
+        // SAFETY: the context is live and that of a client's command.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.as_ptr()) };
+    }
+
     /// Sends the effect to replicas and the append-only file after this command, in one transaction with its other
     /// effects.
     #[inline]
     pub fn replicate(&self, effect: &Effect<'_>) {
         if !effect.is_heard {
-            // Counts as a change for the next snapshot, and reaches nobody.
-            // SAFETY: the context is live and that of a client's command.
-            unsafe { api!(RedisModule_ReplicateVerbatim)(self.as_ptr()) };
+            self.replicate_unheard();
             return;
         }
         // SAFETY: "v" takes a vector of strings and its length; the server takes references of its own.

@@ -2,6 +2,7 @@
 
 use super::args::Arg;
 use super::ctx::Ctx;
+use super::expiry::KnownExpiry;
 use super::types::{Held, NativeType};
 use redis_module::raw;
 use std::marker::PhantomData;
@@ -187,16 +188,40 @@ impl<T: NativeType> WriteKey<'_, T> {
     /// When the key expires, in Unix milliseconds.
     #[inline]
     pub fn expires_at_ms(&self) -> Option<i64> {
-        // SAFETY: the key is open.
-        unsafe { expiry(self.raw) }
+        let known = self.known_expiry();
+        let at = known.and_then(KnownExpiry::get).unwrap_or_else(|| {
+            // SAFETY: the key is open.
+            let at = unsafe { api!(RedisModule_GetAbsExpire)(self.raw) };
+            if let Some(known) = known {
+                known.remember(at);
+            }
+            at
+        });
+        (at != NO_EXPIRY).then_some(at)
     }
 
-    /// Sets or removes the key's expiry. A time in the past is set all the same: the caller deletes. Not for a
-    /// missing key.
+    /// Sets or removes the key's expiry. A time in the past is set all the same: the caller deletes. Not for a missing key.
     #[inline]
     pub fn set_expires_at_ms(&mut self, at: Option<i64>) {
-        // SAFETY: the key is open for writing. A negative time is before any clock, as 0 is.
-        unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at.map_or(NO_EXPIRY, |at| at.max(0))) };
+        // A negative time is before any clock, as 0 is.
+        let at = at.map_or(NO_EXPIRY, |at| at.max(0));
+        if self.known_expiry().and_then(KnownExpiry::get) == Some(at) {
+            return;
+        }
+        // SAFETY: the key is open for writing.
+        unsafe { api!(RedisModule_SetAbsExpire)(self.raw, at) };
+        if let Some(known) = self.known_expiry() {
+            known.remember(at);
+        }
+    }
+
+    #[inline]
+    fn known_expiry(&self) -> Option<&KnownExpiry> {
+        match self.found {
+            // SAFETY: the write borrow is this handle's, so the box is alive; it is looked at through shared references only.
+            Found::Value(held) => Some(unsafe { &(*held.as_ptr()).expiry }),
+            _ => None,
+        }
     }
 
     /// Deletes the key; a large value may be freed on another thread.

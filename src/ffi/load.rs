@@ -194,6 +194,7 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
         effect::create_words();
         ctx.set_options();
         ctx.watch_audience();
+        ctx.watch_expiries();
         crate::init(&ctx)
     });
     match result {

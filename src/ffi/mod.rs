@@ -31,6 +31,7 @@ pub mod config;
 mod ctx;
 mod defrag;
 mod effect;
+mod expiry;
 mod info;
 mod io;
 mod key;

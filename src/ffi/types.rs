@@ -3,7 +3,7 @@
 //! The server keeps one pointer per key, to this box:
 //!
 //! ```text
-//! Held<T>   | borrows: u32 | value: T … |
+//! Held<T>   | borrows: u32 | expiry (see `expiry`) | value: T … |
 //!             0 free · 1… handles reading · u32::MAX one handle writing
 //! ```
 //!
@@ -11,6 +11,7 @@
 //! instructions; it is atomic because `free` may look at it on another thread (lazy free).
 
 use super::defrag::Defrag;
+use super::expiry::KnownExpiry;
 use super::io::{AofWriter, Digest, Sink, Source};
 use super::load::LoadCtx;
 use crate::guard::guarded;
@@ -74,6 +75,7 @@ impl<T> TypeSlot<T> {
 /// The server's pointer of a key points to one of these.
 pub(super) struct Held<T> {
     borrows: AtomicU32,
+    pub(super) expiry: KnownExpiry,
     value: UnsafeCell<T>,
 }
 
@@ -83,6 +85,7 @@ impl<T> Held<T> {
     pub(super) fn new(value: T) -> Self {
         Held {
             borrows: AtomicU32::new(0),
+            expiry: KnownExpiry::default(),
             value: UnsafeCell::new(value),
         }
     }

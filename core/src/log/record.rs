@@ -105,15 +105,17 @@ pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Op
     };
     let explicit_tokens = entry.tokens != estimated_tokens(entry.body.len());
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
-    out.push(
-        code | flag(entry.root.is_some(), LINKED)
-            | flag(!entry.calls.is_empty(), CALLS)
-            | flag(shared.is_some(), SHARED)
-            | flag(explicit_tokens, TOKENS),
-    );
-    varint::put(out, entry.seq - base.seq);
-    varint::put(out, varint::zigzag(entry.time_ms.wrapping_sub(base.time_ms)));
-    varint::put(out, entry.body.len() as u64);
+    let flags = code
+        | flag(entry.root.is_some(), LINKED)
+        | flag(!entry.calls.is_empty(), CALLS)
+        | flag(shared.is_some(), SHARED)
+        | flag(explicit_tokens, TOKENS);
+    // What every header has is put together on the stack and written at once.
+    let mut fixed = varint::Short::new(flags);
+    fixed.put(entry.seq - base.seq);
+    fixed.put(varint::zigzag(entry.time_ms.wrapping_sub(base.time_ms)));
+    fixed.put(entry.body.len() as u64);
+    out.extend_from_slice(fixed.as_slice());
     if explicit_tokens {
         varint::put(out, u64::from(entry.tokens));
     }

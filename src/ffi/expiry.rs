@@ -1,0 +1,70 @@
+//! When a key expires, as it was last seen: a key's expiry is in the server's hash table of expiries, and a look into it costs a
+//! twentieth of an append.
+//!
+//! What was read or set through an open key is remembered beside the value, and holds until somebody else changes an expiry. That is
+//! always told: `EXPIRE` and its kin, and `PERSIST`, send a keyspace event to modules whatever the server's own setting for events is. Any
+//! such event, of any key, makes everything remembered stale; what a value brings along from elsewhere (`RESTORE`, `COPY`, a file)
+//! is a new value, of which nothing is remembered. A rename moves a value together with its expiry.
+
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
+
+use redis_module::raw;
+
+use super::load::LoadCtx;
+
+/// Counts the events after which nothing remembered holds. 0: the events cannot be seen, and nothing ever holds.
+static EPOCH: AtomicU32 = AtomicU32::new(0);
+
+/// What is remembered of one key's expiry. Atomic only to be in a value that may be freed on another thread.
+#[derive(Default)]
+pub(super) struct KnownExpiry {
+    /// The epoch in which it was seen.
+    epoch: AtomicU32,
+    at_ms: AtomicI64,
+}
+
+impl KnownExpiry {
+    #[inline]
+    pub fn get(&self) -> Option<i64> {
+        let epoch = self.epoch.load(Relaxed);
+        (epoch != 0 && epoch == EPOCH.load(Relaxed)).then(|| self.at_ms.load(Relaxed))
+    }
+
+    #[inline]
+    pub fn remember(&self, at_ms: i64) {
+        self.at_ms.store(at_ms, Relaxed);
+        self.epoch.store(EPOCH.load(Relaxed), Relaxed);
+    }
+}
+
+impl LoadCtx {
+    /// Subscribes to the events that tell of changed expiries.
+    pub(super) fn watch_expiries(&self) {
+        // SAFETY: called from OnLoad with a function that is there as long as the module, which is for ever.
+        let status = unsafe {
+            match raw::RedisModule_SubscribeToKeyspaceEvents {
+                Some(subscribe) => subscribe(self.as_ptr(), raw::REDISMODULE_NOTIFY_GENERIC, Some(generic_event)),
+                None => 1,
+            }
+        };
+        EPOCH.store(u32::from(status == 0), Relaxed);
+    }
+}
+
+/// Runs on the thread that runs commands. Nothing in it can panic.
+unsafe extern "C" fn generic_event(
+    _ctx: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    event: *const c_char,
+    _key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the server's event names end in NUL.
+    let event = unsafe { CStr::from_ptr(event) };
+    if event == c"expire" || event == c"persist" {
+        // Never back to 0, which stands for "not at all".
+        EPOCH.store(EPOCH.load(Relaxed).checked_add(1).unwrap_or(1), Relaxed);
+    }
+    0
+}
