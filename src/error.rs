@@ -4,8 +4,6 @@ use redis_session_core::json;
 
 use crate::ffi::ErrorReply;
 
-pub use crate::ffi::WRONGTYPE;
-
 /// What an error quotes: printable ASCII as it is, everything else as `\xNN`, of 64 bytes at most.
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = String::new();

@@ -515,10 +515,12 @@ pub fn merge_patch(target: Option<&str>, patch: &str) -> String {
     String::from_utf8(merged).unwrap_or_default()
 }
 
+type Member<'a> = (&'a [u8], Cow<'a, [u8]>);
+
 /// Members in their order: the key as it was written, and the value's bytes. `None` where one was removed.
 #[derive(Default)]
 struct Members<'a> {
-    order: Vec<Option<(&'a [u8], Cow<'a, [u8]>)>>,
+    order: Vec<Option<Member<'a>>>,
     places: HashMap<Cow<'a, str>, usize>,
 }
 

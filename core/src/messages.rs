@@ -242,9 +242,8 @@ impl Messages {
     #[inline]
     pub fn evict(&mut self, window: Window<'_>, mut evicted: Evicted<'_>) -> u64 {
         let before = self.len();
-        if self.oldest_time_ms < window.passed_before_ms() {
-            self.evict_by_survey(window, &mut evicted);
-        } else if self.sums().exceed(window.limits) && !self.evict_at_front(window, &mut evicted) {
+        let passed = self.oldest_time_ms < window.passed_before_ms();
+        if passed || (self.sums().exceed(window.limits) && !self.evict_at_front(window, &mut evicted)) {
             self.evict_by_survey(window, &mut evicted);
         }
         before - self.len()

@@ -18,11 +18,11 @@ use crate::hash::hash64;
 pub const MIN_SHARED_BYTES: usize = 512;
 
 /// How many hashes of single bodies are remembered, each in the one slot its hash chooses.
-const SEEN_SLOTS: usize = 4096;
+const SEEN_SLOTS: usize = 1024;
 
 struct Table {
     bodies: HashMap<u64, Arc<[u8]>>,
-    seen: Box<[u64]>,
+    seen: Box<[u32]>,
 }
 
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(|| {
@@ -57,8 +57,8 @@ impl Shared {
             });
         }
         let slot = (hash % SEEN_SLOTS as u64) as usize;
-        if table.seen[slot] != hash {
-            table.seen[slot] = hash;
+        if table.seen[slot] != (hash >> 32) as u32 {
+            table.seen[slot] = (hash >> 32) as u32;
             return None;
         }
         let bytes: Arc<[u8]> = Arc::from(body);

@@ -56,7 +56,8 @@ enum By {
 #[inline]
 fn parse<'a>(args: Args<'a>) -> args::Result<Request<'a>> {
     let mut cursor = Cursor::after_key(args);
-    (cursor.next(), cursor.next());
+    cursor.next();
+    cursor.next();
     let mut request = Request::default();
     while let Some(word) = cursor.next() {
         if is(word, "BYSEQ") {

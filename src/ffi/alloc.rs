@@ -21,12 +21,14 @@ struct ServerAllocator;
 
 /// jemalloc aligns a block by its size class: 8 bytes of alignment 16 must be asked for as 16 bytes.
 #[inline]
+#[cfg_attr(test, allow(dead_code))]
 fn padded(size: usize, align: usize) -> usize {
     (size + align - 1) & !(align - 1)
 }
 
 #[cold]
 #[inline(never)]
+#[cfg_attr(test, allow(dead_code))]
 fn not_available() -> ! {
     // Formatting allocates, so a plain message; aborting runs nothing that does.
     let message = b"session: memory was asked for before the server's allocator is there\n";
@@ -108,6 +110,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
 /// A block with more alignment than malloc gives: the address that malloc returned is kept in the word before it.
 #[cold]
+#[cfg_attr(test, allow(dead_code))]
 fn alloc_overaligned(layout: Layout) -> *mut u8 {
     // SAFETY: as in ServerAllocator::alloc.
     let Some(alloc) = (unsafe { raw::RedisModule_Alloc }) else {
@@ -137,6 +140,7 @@ fn alloc_overaligned(layout: Layout) -> *mut u8 {
 /// # Safety
 /// `block` was made by `alloc_overaligned`.
 #[cold]
+#[cfg_attr(test, allow(dead_code))]
 unsafe fn overaligned_start(block: *mut u8) -> *mut u8 {
     // SAFETY: the word before the block was written when it was made.
     unsafe { block.cast::<*mut u8>().sub(1).read() }

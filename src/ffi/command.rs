@@ -262,8 +262,6 @@ impl CommandArgs {
             Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, None),
             Kind::Str => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, None),
             Kind::Int => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, None),
-            Kind::Double => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE, None),
-            Kind::Pattern => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN, None),
             Kind::UnixTime => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_UNIX_TIME, None),
             Kind::PureToken => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN, None),
             Kind::OneOf(choices) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF, Some(choices)),

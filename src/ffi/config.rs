@@ -71,11 +71,6 @@ impl Boolean {
         }
     }
 
-    pub const fn on_change(mut self, hook: OnChange) -> Self {
-        self.on_change = Some(hook);
-        self
-    }
-
     #[inline]
     pub fn get(&self) -> bool {
         self.value.load(Relaxed)
@@ -100,11 +95,6 @@ impl Choice {
             on_change: None,
             value: AtomicI32::new(default),
         }
-    }
-
-    pub const fn on_change(mut self, hook: OnChange) -> Self {
-        self.on_change = Some(hook);
-        self
     }
 
     #[inline]

@@ -97,10 +97,6 @@ impl Ctx {
         log::write(self.as_ptr(), c"warning", message);
     }
 
-    pub fn log_notice(&self, message: &str) {
-        log::write(self.as_ptr(), c"notice", message);
-    }
-
     /// The full name of the running command, as registered.
     pub(super) fn command_name(&self) -> Option<String> {
         // SAFETY: the name, where there is one, ends in NUL and lives as long as the command.

@@ -29,15 +29,6 @@ impl<'d> Defrag<'d> {
         }
     }
 
-    pub fn relocate<T>(&mut self, value: Box<T>) -> Box<T> {
-        if size_of::<T>() == 0 || align_of::<T>() > MALLOC_ALIGN {
-            return value;
-        }
-        // SAFETY: the box owns its block, which came from the global allocator, that is the server's; moving a value
-        // is copying its bytes.
-        unsafe { Box::from_raw(self.relocate_raw(Box::into_raw(value).cast()).cast()) }
-    }
-
     pub fn relocate_slice<T>(&mut self, values: Box<[T]>) -> Box<[T]> {
         self.relocate_vec(values.into_vec()).into_boxed_slice()
     }

@@ -20,11 +20,6 @@ impl<'io> Sink<'io> {
         // SAFETY: the stream is live; the bytes are read within the call.
         unsafe { api!(RedisModule_SaveStringBuffer)(self.io, bytes.as_ptr().cast::<c_char>(), bytes.len()) };
     }
-
-    pub fn u64(&mut self, value: u64) {
-        // SAFETY: the stream is live.
-        unsafe { api!(RedisModule_SaveUnsigned)(self.io, value) };
-    }
 }
 
 /// The payload being read. It may come from anybody who can `RESTORE`: every read can fail, and after the first that
@@ -52,12 +47,6 @@ impl<'io> Source<'io> {
         }
         let blob = Blob { start, len };
         (!self.failed()).then_some(blob)
-    }
-
-    pub fn u64(&mut self) -> Option<u64> {
-        // SAFETY: the stream is live.
-        let value = unsafe { api!(RedisModule_LoadUnsigned)(self.io) };
-        (!self.failed()).then_some(value)
     }
 }
 
@@ -125,11 +114,6 @@ impl<'d> Digest<'d> {
     pub fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: the digest is live; the bytes are read within the call.
         unsafe { api!(RedisModule_DigestAddStringBuffer)(self.digest, bytes.as_ptr().cast::<c_char>(), bytes.len()) };
-    }
-
-    pub fn int(&mut self, value: i64) {
-        // SAFETY: the digest is live.
-        unsafe { api!(RedisModule_DigestAddLongLong)(self.digest, value) };
     }
 
     /// Ends a group of elements. Groups are mixed so that their order does not count: right for sets and maps; a list

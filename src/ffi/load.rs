@@ -25,10 +25,6 @@ impl LoadCtx {
         self.raw.as_ptr()
     }
 
-    pub fn log_notice(&self, message: &str) {
-        log::write(self.as_ptr(), c"notice", message);
-    }
-
     pub fn log_warning(&self, message: &str) {
         log::write(self.as_ptr(), c"warning", message);
     }
@@ -121,12 +117,9 @@ unsafe fn first_missing_function() -> Option<&'static str> {
         RedisModule_ServerInfoGetFieldUnsigned,
         RedisModule_IsIOError,
         RedisModule_SaveStringBuffer,
-        RedisModule_SaveUnsigned,
         RedisModule_LoadStringBuffer,
-        RedisModule_LoadUnsigned,
         RedisModule_EmitAOF,
         RedisModule_DigestAddStringBuffer,
-        RedisModule_DigestAddLongLong,
         RedisModule_DigestEndSequence,
         RedisModule_DefragAlloc,
         RedisModule_DefragShouldStop,

@@ -9,11 +9,6 @@ pub fn log_warning(message: &str) {
     write(ptr::null_mut(), c"warning", &format!("session: {message}"));
 }
 
-/// A line of level `notice`, the server's default level.
-pub fn log_notice(message: &str) {
-    write(ptr::null_mut(), c"notice", &format!("session: {message}"));
-}
-
 /// `ctx` may be null; with one, the server puts the module's name before the line. Control characters are escaped: it
 /// stays one line.
 pub(super) fn write(ctx: *mut raw::RedisModuleCtx, level: &CStr, message: &str) {

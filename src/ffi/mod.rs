@@ -49,10 +49,10 @@ pub use defrag::Defrag;
 pub use effect::Effect;
 pub use info::InfoWriter;
 pub use io::{AofWriter, Blob, Digest, Sink, Source};
-pub use key::{Found, ReadKey, WriteKey, WRONGTYPE};
+pub use key::{Found, WriteKey, WRONGTYPE};
 pub use load::LoadCtx;
-pub use log::{log_notice, log_warning};
-pub use reply::{ErrorReply, Postponed};
+pub use log::log_warning;
+pub use reply::ErrorReply;
 pub use types::{NativeType, TypeSlot};
 pub use words::Word;
 

@@ -18,12 +18,10 @@ macro_rules! words {
 }
 
 words! {
-    Alias = "ALIAS",
     At = "AT",
     Count = "COUNT",
     Dedup = "DEDUP",
     Id = "ID",
-    Json = "JSON",
     KeepTtl = "KEEPTTL",
     Limit = "LIMIT",
     MaxAge = "MAXAGE",
@@ -31,7 +29,6 @@ words! {
     MaxLen = "MAXLEN",
     MaxTokens = "MAXTOKENS",
     Meta = "META",
-    Msg = "MSG",
     NoPin = "NOPIN",
     Now = "NOW",
     Persist = "PERSIST",

@@ -17,11 +17,14 @@ use std::sync::Arc;
 use super::record::{self, Base, Head};
 use crate::shared::Shared;
 
-/// A chunk is sealed before its headers and bodies outgrow this. It is an allocator's size class, and holds the 20 newest
-/// messages of the usual size, which every read wants and which therefore stand plain.
+/// A chunk is sealed before its headers and bodies outgrow this, which is one of the allocator's size classes.
 ///
 /// (Small in unit tests, so that they see many chunks.)
-pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 320 } else { 5120 };
+pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 320 } else { 4096 };
+
+/// The newest sealed chunk is compressed when the open one, behind it, holds this many bytes of bodies. So the newest 2.5 to 6.5 kB of a log
+/// stand plain; on recorded conversations, later and less saves less memory, and earlier makes the newest messages dear to read.
+pub(super) const PLAIN_BYTES: usize = CHUNK_BYTES * 5 / 8;
 
 /// What the fields of a chunk and its reference count take beside `data`.
 pub(super) const CHUNK_OVERHEAD_BYTES: usize = size_of::<Chunk>() + 16;

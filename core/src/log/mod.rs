@@ -10,8 +10,7 @@
 //! ```
 //!
 //! - Appends go to the open chunk, which is plain and belongs to this log alone. When it is full it is sealed: immutable, shared
-//!   by reference count with copies of the log. The sealed chunk before it is then compressed, so the newest sealed chunk and the open
-//!   one, together at least a chunk's worth, always stand plain.
+//!   by reference count with copies of the log. It is compressed when enough newer bytes stand plain behind it.
 //! - Trimming moves the head past records and drops a chunk when its last record is passed; a plain first chunk that is more
 //!   than half dead is cut to what lives.
 //! - Copying a log copies the open chunk and one reference for each segment and each chunk in front and back: its cost does not
@@ -29,7 +28,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::shared::Shared;
-use chunk::{bloom_bit, Chunk, Packing, Segment, Summary, View, CHUNK_BYTES, SEGMENT_CHUNKS};
+use chunk::{bloom_bit, Chunk, Packing, Segment, Summary, View, CHUNK_BYTES, PLAIN_BYTES, SEGMENT_CHUNKS};
 pub(crate) use chunk::{Bodies as PackedBodies, ChunkParts};
 pub(crate) use record::Base as ChunkBase;
 pub use record::{CallHashes, Entry, Head};
@@ -211,10 +210,16 @@ impl Log {
             None => open.bodies.extend_from_slice(entry.body),
         }
         open.summary.add(entry.seq, entry.time_ms, entry.calls.iter().copied());
+        let bodies_bytes = open.bodies.len();
+        let fills_up = sealed_before && bodies_bytes >= PLAIN_BYTES && bodies_bytes - inline_bytes < PLAIN_BYTES;
         self.heap_bytes = self.heap_bytes + open.heap_bytes() - before;
         self.count += 1;
         self.tokens += u64::from(entry.tokens);
         self.body_bytes += entry.body.len() as u64;
+        if fills_up {
+            let newest = self.sealed.as_ref().map_or(0, |sealed| sealed.back.len());
+            self.compress_back(newest.wrapping_sub(1), compress_after_bytes);
+        }
     }
 
     #[inline]
@@ -245,22 +250,31 @@ impl Log {
             self.heap_bytes += chunk.heap_bytes() + size_of::<Arc<Chunk>>();
             sealed.back.push_back(Arc::new(chunk));
         }
-        // What was the newest sealed chunk gives up its place among the plain ones. A first chunk that is being trimmed is left alone: it
-        // is about to go.
+        // After a large message the chunk before may not have been compressed yet.
         if let Some(older) = sealed.back.len().checked_sub(2) {
-            let trimmed = sealed.front.is_empty() && sealed.segments.is_empty() && older == 0 && self.head.records > 0;
-            if !trimmed {
-                let chunk = &mut sealed.back[older];
-                self.heap_bytes -= chunk.heap_bytes();
-                compress(chunk, compress_after_bytes);
-                self.heap_bytes += chunk.heap_bytes();
-            }
+            self.compress_back(older, compress_after_bytes);
         }
+        let Some(sealed) = &mut self.sealed else { return };
         if sealed.back.len() == 2 * SEGMENT_CHUNKS {
             sealed
                 .segments
                 .push_back(Arc::new(Segment::new(sealed.back.drain(..SEGMENT_CHUNKS).collect())));
         }
+    }
+
+    /// Compresses a chunk of `back`. A first chunk that is being trimmed is left alone: it is about to go.
+    fn compress_back(&mut self, number: usize, compress_after_bytes: u32) {
+        let Some(sealed) = &mut self.sealed else { return };
+        let is_first = sealed.front.is_empty() && sealed.segments.is_empty() && number == 0;
+        if is_first && self.head.records > 0 {
+            return;
+        }
+        let Some(chunk) = sealed.back.get_mut(number) else {
+            return;
+        };
+        let before = chunk.heap_bytes();
+        compress(chunk, compress_after_bytes);
+        self.heap_bytes = self.heap_bytes + chunk.heap_bytes() - before;
     }
 
     // ---- trimming ---------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ proptest! {
                 }
                 Step::Payload => log = reload(&log),
             }
-            if model.len() % 16 == 0 {
+            if model.len().is_multiple_of(16) {
                 check(&log, &model);
             }
         }

@@ -127,8 +127,7 @@ impl Model {
                 message::read(&self.messages[earlier].body)
                     .unwrap()
                     .calls
-                    .iter()
-                    .any(|call| *call == id)
+.contains(&id)
             });
             goes[place] |= call.is_some_and(|call| goes[call]);
         }
