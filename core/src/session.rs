@@ -487,6 +487,13 @@ impl Session {
         self.last_activity_ms = now_ms;
     }
 
+    /// Takes `known` in place of limits of its own, if they are the same: sessions created under the same settings share one value.
+    pub fn share_limits(&mut self, known: &Arc<Limits>) {
+        if self.limits == *known {
+            self.limits = Arc::clone(known);
+        }
+    }
+
     fn change_limits(&mut self, change: impl FnOnce(&mut Limits)) {
         let mut limits = (*self.limits).clone();
         change(&mut limits);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use redis_session_core::Session;
 
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
-use crate::{ffi, info};
+use crate::{ffi, info, settings};
 
 /// How many chunks the defragmenter moves between two looks at its clock.
 const CHUNKS_A_STEP: usize = 32;
@@ -16,7 +16,8 @@ pub struct SessionValue {
 }
 
 impl SessionValue {
-    pub fn new(session: Session) -> Self {
+    pub fn new(mut session: Session) -> Self {
+        session.share_limits(&settings::default_limits());
         info::session_added(session.gauges());
         SessionValue { session }
     }
