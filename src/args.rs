@@ -18,6 +18,11 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// From the word at this place on; 0 is the command's name.
+    pub fn at(args: Args<'a>, at: usize) -> Self {
+        Cursor { args, at }
+    }
+
     /// Behind the command's name and key.
     #[inline]
     pub fn after_key(args: Args<'a>) -> Self {
@@ -71,7 +76,9 @@ impl<'a> Cursor<'a> {
 /// An option's word, whatever its case.
 #[inline]
 pub fn is(word: Arg<'_>, name: &str) -> bool {
-    word.bytes().eq_ignore_ascii_case(name.as_bytes())
+    // As the documentation writes them, so that most are recognised by one comparison.
+    let word = word.bytes();
+    word == name.as_bytes() || word.eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// Puts a value where none was given before; a second one is a syntax error.
@@ -143,13 +150,55 @@ pub fn object<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a str> {
 }
 
 /// `session.max-message-bytes`, which binds clients only: what a primary has accepted is accepted.
-#[inline]
+#[inline(always)]
 pub fn check_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result<()> {
-    let most = settings::MAX_MESSAGE_BYTES.get() as usize;
-    if bytes.len() > most && !ctx.obeys_primary() {
-        return Err(error::body_too_large(&what(), bytes.len(), most));
+    if bytes.len() > settings::MAX_MESSAGE_BYTES.get() as usize {
+        return refuse_size(ctx, bytes, what);
     }
     Ok(())
+}
+
+#[cold]
+fn refuse_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result<()> {
+    if ctx.obeys_primary() {
+        return Ok(());
+    }
+    let most = settings::MAX_MESSAGE_BYTES.get() as usize;
+    Err(error::body_too_large(&what(), bytes.len(), most))
+}
+
+/// `-`, `+`, `n` or `(n`, as an end that is included. `None`: nothing can lie there.
+pub fn range_end(value: Arg<'_>, name: &str, is_start: bool, min: i64) -> Result<Option<i64>> {
+    let (exclusive, digits) = match value.bytes() {
+        b"-" => return Ok(Some(min)),
+        b"+" => return Ok(Some(i64::MAX)),
+        [b'(', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    let number = parse_int(digits)
+        .filter(|number| *number >= min)
+        .ok_or_else(|| -> ErrorReply {
+            format!(
+                "ERR {name} must be '-', '+' or an integer from {min} to {}, exclusive with '(' before it",
+                i64::MAX
+            )
+            .into()
+        })?;
+    Ok(match (exclusive, is_start) {
+        (false, _) => Some(number),
+        (true, true) => number.checked_add(1),
+        (true, false) => number.checked_sub(1),
+    })
+}
+
+/// Seqs from start to stop, both included. `None`: nothing can lie there.
+pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
+    Ok(
+        match (range_end(start, "start", true, 0)?, range_end(stop, "stop", false, 0)?) {
+            (Some(from), Some(to)) if from <= to && to >= 0 => Some((from as u64, to as u64)),
+            _ => None,
+        },
+    )
 }
 
 /// When the key is to expire, as `<w>` says it.

@@ -80,6 +80,16 @@ pub fn dedup_conflict(token: &[u8]) -> ErrorReply {
 }
 
 #[cold]
+pub fn state_conflict(is: &str, wanted: &str) -> ErrorReply {
+    format!(
+        "STATECONFLICT session is in state '{}', not '{}'",
+        quoted(is.as_bytes()),
+        quoted(wanted.as_bytes())
+    )
+    .into()
+}
+
+#[cold]
 pub fn lease_lost(token: u64) -> ErrorReply {
     format!("LEASELOST token {token} is stale").into()
 }

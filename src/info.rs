@@ -44,6 +44,7 @@ pub static APPENDED: Count = Count::new();
 pub static EVICTED: Count = Count::new();
 pub static DEDUPLICATED: Count = Count::new();
 pub static CONFLICTS: Count = Count::new();
+pub static PUBLISHED: Count = Count::new();
 
 /// A session came into being, in whatever way.
 pub fn session_added(gauges: Gauges) {
@@ -84,7 +85,7 @@ pub fn write(info: &mut InfoWriter<'_>) {
         (c"checkpoints", NONE_YET),
         (c"restores", NONE_YET),
         (c"blocked_readers", NONE_YET),
-        (c"published", NONE_YET),
+        (c"published", PUBLISHED.get()),
         (c"panics_caught", guard::panics_caught()),
     ] {
         info.field(name, value);

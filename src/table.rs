@@ -182,13 +182,22 @@ pub fn reference(commands: &[&Command]) -> String {
          Every writing command takes `[IFVERSION version] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`; they are\n\
          described once in [architecture.md](architecture.md#what-every-writing-command-does).\n",
     );
-    page.push_str("\n| command | summary |\n|---|---|\n");
+    let mut rows = Vec::new();
     for command in commands {
-        let anchor = command.name.to_lowercase().replace('.', "");
-        page.push_str(&format!("| [`{}`](#{anchor}) | {} |\n", command.name, command.summary));
+        if command.subcommands.is_empty() {
+            rows.push((command.name.to_owned(), *command));
+        }
+        for subcommand in command.subcommands {
+            rows.push((format!("{} {}", command.name, subcommand.name), subcommand));
+        }
     }
-    for command in commands {
-        page.push_str(&format!("\n## {}\n\n```\n{}", command.name, command.name));
+    page.push_str("\n| command | summary |\n|---|---|\n");
+    for (name, command) in &rows {
+        let anchor = name.to_lowercase().replace('.', "").replace(' ', "-");
+        page.push_str(&format!("| [`{name}`](#{anchor}) | {} |\n", command.summary));
+    }
+    for (name, command) in &rows {
+        page.push_str(&format!("\n## {name}\n\n```\n{name}"));
         for arg in command.args {
             page.push(' ');
             page.push_str(&grammar(arg));
@@ -210,8 +219,7 @@ pub fn reference(commands: &[&Command]) -> String {
 }
 
 /// One argument as redis-cli shows it.
-#[cfg(test)]
-fn grammar(arg: &ArgSpec) -> String {
+pub fn grammar(arg: &ArgSpec) -> String {
     let all = |parts: &[ArgSpec], between: &str| parts.iter().map(grammar).collect::<Vec<_>>().join(between);
     let value = match arg.kind {
         Kind::PureToken => String::new(),

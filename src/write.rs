@@ -57,7 +57,7 @@ impl Moment {
 }
 
 impl<'c> Target<'c> {
-    #[inline]
+    #[inline(always)]
     pub fn open(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
         let key = ctx.open_key_write::<SessionValue>(key);
         if let Found::WrongType = key.get() {
@@ -101,6 +101,7 @@ impl<'c> Target<'c> {
     }
 
     /// Makes the session that is not there yet, and tells replicas of it with everything explicit.
+    #[inline(never)]
     pub fn create(&mut self, new: &NewSession<'_>, options: &WriteOptions, moment: &Moment) {
         let default_ttl_ms = settings::DEFAULT_TTL_S.get() as u64 * 1000;
         let now_ms = moment.now.now_ms;
@@ -133,7 +134,7 @@ impl<'c> Target<'c> {
     }
 
     /// Changes the session; nothing happens where there is none.
-    #[inline]
+    #[inline(always)]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
         match self.key.get_mut() {
             Found::Value(value) => Some(value.change(change)),
@@ -146,16 +147,38 @@ impl<'c> Target<'c> {
     }
 
     /// The last step on the key: the expiry. `changed` says whether the content did.
+    #[inline(always)]
     pub fn settle(&mut self, options: &WriteOptions, moment: &Moment, changed: bool) -> Settled {
-        let mut settled = Settled {
-            changed,
-            created: self.created.is_some(),
-            deleted: false,
-            ttl_ms: None,
-            expiry: ExpiryFact::Untouched,
-            moment: *moment,
-        };
+        if self.created.is_some() || options.expiry.is_some() {
+            return self.settle_as_told(options, moment, changed);
+        }
+        let mut settled = Settled::new(moment, changed);
+        if changed && !moment.obeys {
+            if let Some(at_ms) = self.slide(moment.now.now_ms) {
+                settled.expiry = ExpiryFact::At(at_ms);
+            }
+        }
+        settled
+    }
+
+    /// Moves the expiry to now + ttl, where there are both; returns the new one, which is in the future.
+    #[inline(always)]
+    pub fn slide(&mut self, now_ms: i64) -> Option<i64> {
+        let ttl_ms = self.session().map_or(0, Session::ttl_ms);
+        if ttl_ms == 0 || self.key.expires_at_ms().is_none() {
+            return None;
+        }
+        let at_ms = now_ms + ttl_ms as i64;
+        self.key.set_expires_at_ms(Some(at_ms));
+        Some(at_ms)
+    }
+
+    /// The same where the session is new or its expiry has been named.
+    #[inline(never)]
+    fn settle_as_told(&mut self, options: &WriteOptions, moment: &Moment, changed: bool) -> Settled {
+        let mut settled = Settled::new(moment, changed);
         if let Some(created) = self.created {
+            settled.created = true;
             settled.changed = true;
             settled.ttl_ms = Some(created.ttl_ms);
             settled.expiry = created.at_ms.map_or(ExpiryFact::Untouched, ExpiryFact::At);
@@ -175,18 +198,15 @@ impl<'c> Target<'c> {
                 settled.ttl_ms = Some(0);
                 settled.expiry = at_ms.map_or(ExpiryFact::Removed, ExpiryFact::At);
             }
-            (Some(Expiry::At { ms }), _) => settled.expiry = ExpiryFact::At(ms),
-            (Some(Expiry::Keep), _) => settled.expiry = ExpiryFact::Kept,
-            (None, _) if changed && !moment.obeys => {
-                let ttl_ms = self.session().map_or(0, Session::ttl_ms);
-                if ttl_ms > 0 && self.key.expires_at_ms().is_some() {
-                    settled.expiry = ExpiryFact::At(moment.now.now_ms + ttl_ms as i64);
-                }
+            (Some(Expiry::At { ms }), _) => {
+                settled.changed = true;
+                settled.expiry = ExpiryFact::At(ms);
             }
+            (Some(Expiry::Keep), _) => settled.expiry = ExpiryFact::Kept,
             (None, _) => {}
         }
-        settled.changed |= settled.ttl_ms.is_some() || matches!(options.expiry, Some(Expiry::At { .. }));
         if let Some(ttl_ms) = settled.ttl_ms {
+            settled.changed = true;
             self.change(|session| session.set_ttl_ms(ttl_ms));
         }
         match settled.expiry {
@@ -222,6 +242,7 @@ pub struct NewSession<'a> {
 
 impl NewSession<'_> {
     /// A session of the configured defaults with a new id, as commands make one that create implicitly.
+    #[inline(never)]
     pub fn implicit() -> Self {
         NewSession {
             id: Uuid::now_v7(),
@@ -284,6 +305,18 @@ pub struct Settled {
 }
 
 impl Settled {
+    #[inline]
+    fn new(moment: &Moment, changed: bool) -> Self {
+        Settled {
+            changed,
+            created: false,
+            deleted: false,
+            ttl_ms: None,
+            expiry: ExpiryFact::Untouched,
+            moment: *moment,
+        }
+    }
+
     /// Adds the times, ttl and expiry to a replicated command.
     #[inline]
     pub fn add_to(&self, effect: &mut Effect<'_>) {
@@ -373,14 +406,25 @@ impl Settled {
         self.tell(ctx, key, events);
     }
 
-    #[inline]
     fn tell(&self, ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
-        ctx.signal_modified(key);
-        for event in events {
-            ctx.notify(event, key);
-        }
+        tell(ctx, key, events);
         if self.deleted {
             ctx.notify_generic(c"del", key);
         }
+    }
+}
+
+/// Tells watchers and subscribers, where replicas need no telling: see [`Ctx::is_heard`]. The key is closed by then.
+#[inline(always)]
+pub fn publish_unheard(ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
+    ctx.replicate_unheard();
+    tell(ctx, key, events);
+}
+
+#[inline(always)]
+fn tell(ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
+    ctx.signal_modified(key);
+    for event in events {
+        ctx.notify(event, key);
     }
 }

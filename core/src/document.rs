@@ -55,9 +55,17 @@ impl Session {
             out.push(b':');
             entity.write_json(id, &mut out);
         }
-        out.extend_from_slice(
-            b"},\"agents\":[],\"events\":{\"count\":0,\"first_seq\":null,\"last_seq\":null},\"checkpoints\":[],\"lease\":null,\"meta\":",
+        let events = self.event_span(now_ms);
+        let seq = |seq: Option<u64>| seq.map_or("null".to_owned(), |seq| seq.to_string());
+        out.extend_from_slice(b"},\"agents\":[]");
+        write_number(&mut out, ",\"events\":{\"count\":", events.count);
+        let ends = format!(
+            ",\"first_seq\":{},\"last_seq\":{}",
+            seq(events.first_seq),
+            seq(events.last_seq)
         );
+        out.extend_from_slice(ends.as_bytes());
+        out.extend_from_slice(b"},\"checkpoints\":[],\"lease\":null,\"meta\":");
         out.extend_from_slice(self.meta().unwrap_or("null").as_bytes());
         out.push(b'}');
         out

@@ -1,6 +1,7 @@
 //! The entities a conversation mentions, ordered by recency of mention. Recency is a total order: each mention takes the next
 //! rank of a counter, so two mentions in one millisecond, or in one command, still have an order, and it is the same on every replica.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,6 +40,106 @@ impl Entity {
     }
 }
 
+/// What is said of an entity when it is mentioned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mention<'a> {
+    pub id: Cow<'a, str>,
+    pub name: Option<Cow<'a, str>>,
+    pub kind: Option<Cow<'a, str>>,
+    pub aliases: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Mention<'a> {
+    pub fn of_id(id: &'a str) -> Self {
+        Mention {
+            id: Cow::Borrowed(id),
+            ..Mention::default()
+        }
+    }
+
+    /// Reads `id` or `entity_id`, `name` or `entity_name`, `type` or `entity_type`, `aliases` from a JSON object; the shorter key
+    /// counts where both are there. What else the object holds is passed over.
+    pub fn read(object: &'a [u8]) -> Result<Self, MentionError> {
+        let mut texts: [(&str, &str, Option<Result<Cow<'a, str>, ()>>); 3] = [
+            ("id", "entity_id", None),
+            ("name", "entity_name", None),
+            ("type", "entity_type", None),
+        ];
+        let mut aliases = Some(Vec::new());
+        json::read_object(object, |key, value| {
+            let key = key.decode();
+            if key == "aliases" {
+                aliases = alias_list(value);
+                return;
+            }
+            for (short, long, text) in &mut texts {
+                if key == *short || (key == *long && text.is_none()) {
+                    *text = match value {
+                        json::Value::Null => None,
+                        _ => Some(value.as_string().filter(|text| is_text(text)).ok_or(())),
+                    };
+                }
+            }
+        })
+        .map_err(MentionError::NotAnObject)?;
+        let [(_, _, id), (_, _, name), (_, _, kind)] = texts;
+        let text =
+            |text: Option<Result<Cow<'a, str>, ()>>, name| text.transpose().map_err(|()| MentionError::Text(name));
+        Ok(Mention {
+            id: text(id, "id")?.ok_or(MentionError::NoId)?,
+            name: text(name, "name")?,
+            kind: text(kind, "type")?,
+            aliases: aliases.ok_or(MentionError::Aliases)?,
+        })
+    }
+
+    fn write_to(&self, entity: &mut Entity) {
+        if let Some(name) = &self.name {
+            entity.name = name.to_string();
+        }
+        if let Some(kind) = &self.kind {
+            entity.kind = kind.to_string();
+        }
+        for alias in &self.aliases {
+            if !entity.aliases.iter().any(|known| known == alias) {
+                entity.aliases.push(alias.to_string());
+            }
+        }
+    }
+}
+
+/// Why a JSON object says nothing of an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MentionError {
+    NotAnObject(json::Error),
+    NoId,
+    /// This member is not a text of the usual length.
+    Text(&'static str),
+    /// `aliases` is not an array of such texts.
+    Aliases,
+}
+
+/// Ids, names, types and aliases: 1 byte at least, 65,536 at most.
+fn is_text(text: &str) -> bool {
+    (1..=crate::session::MAX_TEXT_BYTES).contains(&text.len())
+}
+
+fn alias_list<'a>(value: json::Value<'a>) -> Option<Vec<Cow<'a, str>>> {
+    let array = match value {
+        json::Value::Array(array) => array,
+        json::Value::Null => return Some(Vec::new()),
+        _ => return None,
+    };
+    let mut aliases = Some(Vec::new());
+    json::elements(array, |element| {
+        match (element.as_string().filter(|text| is_text(text)), &mut aliases) {
+            (Some(alias), Some(aliases)) => aliases.push(alias),
+            _ => aliases = None,
+        }
+    });
+    aliases
+}
+
 /// All entities of one session. Every operation costs O(log entities).
 #[derive(Debug, Clone, Default)]
 pub struct Entities {
@@ -73,12 +174,13 @@ impl Entities {
             .filter_map(|id| self.by_id.get(id).map(|entity| (id.as_ref(), entity)))
     }
 
-    /// Counts a mention by id alone: a known entity's count goes up by 1; an unknown one is created with its id as name. If there are
-    /// more than `max_entities` (0: no bound) then, the least recently mentioned goes.
-    pub fn mention(&mut self, id: &str, now_ms: i64, max_entities: u64) {
+    /// Counts a mention, the most recent now; true if the entity is new. A known entity's count goes up by 1, aliases are merged, a
+    /// name or type that is given replaces. An unknown one is created, with its id as name and [`UNKNOWN_TYPE`] where nothing else is
+    /// given. If there are more than `max_entities` (0: no bound) then, the least recently mentioned goes.
+    pub fn mention(&mut self, mention: &Mention<'_>, now_ms: i64, max_entities: u64) -> bool {
         let rank = self.next_rank;
         self.next_rank += 1;
-        match self.by_id.get_mut(id) {
+        let known = match self.by_id.get_mut(mention.id.as_ref()) {
             Some(entity) => {
                 if let Some(id) = self.by_rank.remove(&entity.rank) {
                     self.by_rank.insert(rank, id);
@@ -86,22 +188,42 @@ impl Entities {
                 entity.rank = rank;
                 entity.mention_count += 1;
                 entity.last_mentioned_ms = now_ms;
+                let before = text_bytes("", entity);
+                mention.write_to(entity);
+                self.text_bytes = self.text_bytes + text_bytes("", entity) - before;
+                true
             }
             None => {
-                let entity = Entity {
-                    name: id.to_owned(),
+                let mut entity = Entity {
+                    name: mention.id.to_string(),
                     kind: UNKNOWN_TYPE.to_owned(),
                     aliases: Vec::new(),
                     mention_count: 1,
                     last_mentioned_ms: now_ms,
                     rank,
                 };
-                self.insert(Arc::from(id), entity);
+                mention.write_to(&mut entity);
+                self.insert(Arc::from(mention.id.as_ref()), entity);
+                false
+            }
+        };
+        while max_entities > 0 && self.by_id.len() as u64 > max_entities {
+            if let Some((_, id)) = self.by_rank.first_key_value() {
+                let id = Arc::clone(id);
+                self.forget(&id);
             }
         }
-        while max_entities > 0 && self.by_id.len() as u64 > max_entities {
-            self.forget_least_recent();
-        }
+        !known
+    }
+
+    /// Forgets an entity; false if it was not known.
+    pub fn forget(&mut self, id: &str) -> bool {
+        let Some((id, entity)) = self.by_id.remove_entry(id) else {
+            return false;
+        };
+        self.by_rank.remove(&entity.rank);
+        self.text_bytes -= text_bytes(&id, &entity);
+        true
     }
 
     /// Puts back, as the most recent, an entity that a payload kept. `None` if its id is there already.
@@ -145,14 +267,6 @@ impl Entities {
         self.by_rank.insert(entity.rank, Arc::clone(&id));
         self.by_id.insert(id, entity);
     }
-
-    fn forget_least_recent(&mut self) {
-        if let Some((_, id)) = self.by_rank.pop_first() {
-            if let Some(entity) = self.by_id.remove(&id) {
-                self.text_bytes -= text_bytes(&id, &entity);
-            }
-        }
-    }
 }
 
 fn text_bytes(id: &str, entity: &Entity) -> usize {
@@ -174,7 +288,7 @@ mod tests {
     fn mentions_are_counted_and_ordered_also_within_one_millisecond() {
         let mut entities = Entities::default();
         for id in ["a", "b", "a", "c", "b"] {
-            entities.mention(id, 7, 0);
+            entities.mention(&Mention::of_id(id), 7, 0);
         }
         assert_eq!(ids(&entities), ["b", "c", "a"]);
         assert_eq!(entities.get("a").unwrap().mention_count, 2);
@@ -190,7 +304,7 @@ mod tests {
     fn the_least_recently_mentioned_goes_first() {
         let mut entities = Entities::default();
         for id in ["a", "b", "a", "c", "d"] {
-            entities.mention(id, 0, 3);
+            entities.mention(&Mention::of_id(id), 0, 3);
         }
         assert_eq!(ids(&entities), ["d", "c", "a"]);
         assert_eq!(entities.text_bytes, 3 * (1 + 1 + 7));

@@ -4,7 +4,7 @@
 //! Accepted beyond the letter of RFC 8259's advice: duplicate keys (the caller sees each, in order) and lone surrogate
 //! escapes. Refused: anything nested deeper than [`MAX_DEPTH`].
 //!
-//! Cost: O(bytes), about one and a half instructions a byte inside strings, which eight bytes at a time are searched for their end.
+//! Cost: O(bytes), about one instruction a byte inside strings, which sixteen bytes at a time are searched for their end.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -116,347 +116,326 @@ impl<'a> Value<'a> {
 }
 
 /// Checks that `text` is one JSON object in UTF-8 with nothing but white space around it, and gives each of its members to `member`.
+#[inline]
 pub fn read_object<'a>(text: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) -> Result<()> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        high_bits: 0,
-    };
-    reader.skip_space();
-    reader.object(0, member)?;
-    reader.skip_space();
-    if reader.at < text.len() {
-        return Err(reader.error(Problem::Trailing));
+    let mut seen = u8x16::splat(0);
+    let rest = object(text, skip_space(text), 0, &mut seen, member)?;
+    let rest = skip_space(rest);
+    if !rest.is_empty() {
+        return Err(error(text, rest, Problem::Trailing));
     }
     // Outside of strings everything was compared with ASCII; most strings are ASCII too, which was seen on the way.
-    if reader.high_bits != 0 {
-        std::str::from_utf8(text).map_err(|error| Error {
-            what: Problem::NotUtf8,
-            at: error.valid_up_to(),
-        })?;
+    if seen.to_bitmask() != 0 {
+        return check_utf8(text);
     }
     Ok(())
 }
 
 /// Gives each member of an object that [`read_object`] has already accepted.
-pub fn members<'a>(object: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) {
-    let mut reader = Reader {
-        text: object,
-        at: 0,
-        high_bits: 0,
-    };
-    reader.skip_space();
+pub fn members<'a>(text: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) {
     // Accepted before, at whatever depth: only a caller's mistake could fail here, and then there are fewer members.
-    let _ = reader.object(0, member);
+    let _ = object(text, skip_space(text), 0, &mut { UNSEEN }, member);
 }
 
 /// Gives each element of an array that [`read_object`] has already accepted.
-pub fn elements<'a>(array: &'a [u8], element: impl FnMut(Value<'a>)) {
-    let mut reader = Reader {
-        text: array,
-        at: 0,
-        high_bits: 0,
+pub fn elements<'a>(text: &'a [u8], element: impl FnMut(Value<'a>)) {
+    let _ = array(text, skip_space(text), 0, element);
+}
+
+// The reader is a set of functions that take what is left of the text and return what is left behind what they have read. The text
+// itself goes along for the places in errors. So the cursor is two registers wherever functions are inlined, and nothing of the
+// loop over an object's members goes through memory; what few bodies have is in functions of its own.
+//
+// `seen` collects the bytes of plain strings, of which only the highest bits matter: whether there may be anything beyond ASCII.
+
+/// What is in the text besides plain strings is looked at by the check of the whole text.
+const UNSEEN: u8x16 = u8x16::splat(0x80);
+
+#[cold]
+fn error(text: &[u8], rest: &[u8], what: Problem) -> Error {
+    Error {
+        what,
+        at: text.len() - rest.len(),
+    }
+}
+
+/// Behind white space, something else stands where `token` should.
+#[cold]
+fn expected(text: &[u8], rest: &[u8], token: &'static str) -> Error {
+    let rest = skip_space(rest);
+    let what = if rest.is_empty() {
+        Problem::UnexpectedEnd
+    } else {
+        Problem::Expected(token)
     };
-    reader.skip_space();
-    let _ = reader.array(0, element);
+    error(text, rest, what)
 }
 
-struct Reader<'a> {
+#[cold]
+#[inline(never)]
+fn check_utf8(text: &[u8]) -> Result<()> {
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error {
+            what: Problem::NotUtf8,
+            at: error.valid_up_to(),
+        }),
+    }
+}
+
+#[inline]
+fn skip_space(rest: &[u8]) -> &[u8] {
+    match rest.first() {
+        // Above all white space in one comparison.
+        Some(b'!'..) | None => rest,
+        Some(_) => skip_all_space(rest),
+    }
+}
+
+#[inline(never)]
+fn skip_all_space(mut rest: &[u8]) -> &[u8] {
+    while let [b' ' | b'\n' | b'\r' | b'\t', after @ ..] = rest {
+        rest = after;
+    }
+    rest
+}
+
+/// What is left behind `byte` and the white space in front of it; `None` if something else stands there.
+#[inline(always)]
+fn behind(rest: &[u8], byte: u8) -> Option<&[u8]> {
+    match rest {
+        [first, after @ ..] if *first == byte => Some(after),
+        [b' ', first, after @ ..] if *first == byte => Some(after),
+        [..=b' ', ..] => match skip_all_space(rest) {
+            [first, after @ ..] if *first == byte => Some(after),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn object<'a>(
     text: &'a [u8],
-    at: usize,
-    /// Not 0 if a byte beyond ASCII was met.
-    high_bits: u64,
+    rest: &'a [u8],
+    depth: u32,
+    seen: &mut u8x16,
+    mut member: impl FnMut(RawString<'a>, Value<'a>),
+) -> Result<&'a [u8]> {
+    let Some(mut left) = behind(rest, b'{') else {
+        return Err(expected(text, rest, "'{'"));
+    };
+    if depth >= MAX_DEPTH {
+        return Err(error(text, rest, Problem::TooDeep));
+    }
+    let Some(mut string) = behind(left, b'"') else {
+        return behind(left, b'}').ok_or_else(|| expected(text, left, "'\"'"));
+    };
+    loop {
+        let key;
+        (key, left) = string_behind_quote(text, string, seen)?;
+        let Some(after) = behind(left, b':') else {
+            return Err(expected(text, left, "':'"));
+        };
+        let value;
+        (value, left) = match behind(after, b'"') {
+            Some(string) => {
+                let (string, after) = string_behind_quote(text, string, seen)?;
+                (Value::String(string), after)
+            }
+            None => {
+                *seen |= UNSEEN;
+                other_value(text, after, depth + 1)?
+            }
+        };
+        member(key, value);
+        let Some(after) = behind(left, b',') else {
+            return behind(left, b'}').ok_or_else(|| expected(text, left, "','"));
+        };
+        string = match behind(after, b'"') {
+            Some(string) => string,
+            None => return Err(expected(text, after, "'\"'")),
+        };
+    }
 }
 
-impl<'a> Reader<'a> {
-    #[inline]
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
+#[inline(always)]
+fn array<'a>(text: &'a [u8], rest: &'a [u8], depth: u32, mut element: impl FnMut(Value<'a>)) -> Result<&'a [u8]> {
+    let Some(mut left) = behind(rest, b'[') else {
+        return Err(expected(text, rest, "'['"));
+    };
+    if depth >= MAX_DEPTH {
+        return Err(error(text, rest, Problem::TooDeep));
     }
-
-    #[cold]
-    fn error(&self, what: Problem) -> Error {
-        Error { what, at: self.at }
+    if let Some(after) = behind(left, b']') {
+        return Ok(after);
     }
-
-    #[cold]
-    fn expected(&self, token: &'static str) -> Error {
-        if self.at >= self.text.len() {
-            self.error(Problem::UnexpectedEnd)
-        } else {
-            self.error(Problem::Expected(token))
-        }
-    }
-
-    #[inline]
-    fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
-            self.at += 1;
-        }
-    }
-
-    fn object(&mut self, depth: u32, mut member: impl FnMut(RawString<'a>, Value<'a>)) -> Result<()> {
-        if self.peek() != Some(b'{') {
-            return Err(self.expected("'{'"));
-        }
-        if depth >= MAX_DEPTH {
-            return Err(self.error(Problem::TooDeep));
-        }
-        self.at += 1;
-        self.skip_space();
-        if self.peek() == Some(b'}') {
-            self.at += 1;
-            return Ok(());
-        }
-        loop {
-            if self.peek() != Some(b'"') {
-                return Err(self.expected("'\"'"));
+    loop {
+        let value;
+        (value, left) = match behind(left, b'"') {
+            Some(string) => {
+                let (string, after) = string_behind_quote(text, string, &mut { UNSEEN })?;
+                (Value::String(string), after)
             }
-            let key = self.string()?;
-            self.skip_space();
-            if self.peek() != Some(b':') {
-                return Err(self.expected("':'"));
-            }
-            self.at += 1;
-            self.skip_space();
-            let value = self.value(depth + 1)?;
-            member(key, value);
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b'}') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return Err(self.expected("','")),
-            }
-            self.skip_space();
-        }
+            None => other_value(text, left, depth + 1)?,
+        };
+        element(value);
+        left = match behind(left, b',') {
+            Some(after) => after,
+            None => return behind(left, b']').ok_or_else(|| expected(text, left, "','")),
+        };
     }
+}
 
-    fn array(&mut self, depth: u32, mut element: impl FnMut(Value<'a>)) -> Result<()> {
-        if self.peek() != Some(b'[') {
-            return Err(self.expected("'['"));
+/// A value that is no string.
+#[inline(never)]
+fn other_value<'a>(text: &'a [u8], rest: &'a [u8], depth: u32) -> Result<(Value<'a>, &'a [u8])> {
+    let rest = skip_space(rest);
+    match rest.first() {
+        Some(b'{') => {
+            let after = object(text, rest, depth, &mut { UNSEEN }, |_, _| ())?;
+            Ok((Value::Object(&rest[..rest.len() - after.len()]), after))
         }
-        if depth >= MAX_DEPTH {
-            return Err(self.error(Problem::TooDeep));
+        Some(b'[') => {
+            let after = array(text, rest, depth, |_| ())?;
+            Ok((Value::Array(&rest[..rest.len() - after.len()]), after))
         }
-        self.at += 1;
-        self.skip_space();
-        if self.peek() == Some(b']') {
-            self.at += 1;
-            return Ok(());
+        Some(b'-' | b'0'..=b'9') => {
+            let after = number(text, rest)?;
+            Ok((Value::Number(&rest[..rest.len() - after.len()]), after))
         }
-        loop {
-            let value = self.value(depth + 1)?;
-            element(value);
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.at += 1,
-                Some(b']') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                _ => return Err(self.expected("','")),
-            }
-            self.skip_space();
-        }
+        Some(b't') => Ok((Value::Bool(true), literal(text, rest, "true", "'true'")?)),
+        Some(b'f') => Ok((Value::Bool(false), literal(text, rest, "false", "'false'")?)),
+        Some(b'n') => Ok((Value::Null, literal(text, rest, "null", "'null'")?)),
+        _ => Err(expected(text, rest, "a value")),
     }
+}
 
-    #[inline]
-    fn value(&mut self, depth: u32) -> Result<Value<'a>> {
-        let from = self.at;
-        match self.peek() {
-            Some(b'"') => Ok(Value::String(self.string()?)),
-            Some(b'{') => {
-                self.skip_object(depth)?;
-                Ok(Value::Object(&self.text[from..self.at]))
-            }
-            Some(b'[') => {
-                self.skip_array(depth)?;
-                Ok(Value::Array(&self.text[from..self.at]))
-            }
-            Some(b'-' | b'0'..=b'9') => Ok(Value::Number(self.number()?)),
-            Some(b't') => self.literal("true", "'true'").map(|()| Value::Bool(true)),
-            Some(b'f') => self.literal("false", "'false'").map(|()| Value::Bool(false)),
-            Some(b'n') => self.literal("null", "'null'").map(|()| Value::Null),
-            _ => Err(self.expected("a value")),
-        }
+fn literal<'a>(text: &[u8], rest: &'a [u8], word: &str, token: &'static str) -> Result<&'a [u8]> {
+    rest.strip_prefix(word.as_bytes())
+        .ok_or_else(|| error(text, rest, Problem::Expected(token)))
+}
+
+fn digits<'a>(text: &[u8], rest: &'a [u8]) -> Result<&'a [u8]> {
+    let mut left = rest;
+    while let [b'0'..=b'9', after @ ..] = left {
+        left = after;
     }
-
-    // Not generic: the recursion into values of no interest is one function, not one for each caller's closure.
-    fn skip_object(&mut self, depth: u32) -> Result<()> {
-        self.object(depth, |_, _| ())
+    if left.len() == rest.len() {
+        return Err(error(text, rest, Problem::Number));
     }
+    Ok(left)
+}
 
-    fn skip_array(&mut self, depth: u32) -> Result<()> {
-        self.array(depth, |_| ())
+fn number<'a>(text: &[u8], rest: &'a [u8]) -> Result<&'a [u8]> {
+    let mut left = rest.strip_prefix(b"-").unwrap_or(rest);
+    left = match left {
+        // No leading zeros: `01` ends after the 0 and fails as trailing text where it stands.
+        [b'0', after @ ..] => after,
+        _ => digits(text, left)?,
+    };
+    if let [b'.', after @ ..] = left {
+        left = digits(text, after)?;
     }
-
-    fn literal(&mut self, word: &str, token: &'static str) -> Result<()> {
-        if self.text[self.at..].starts_with(word.as_bytes()) {
-            self.at += word.len();
-            Ok(())
-        } else {
-            Err(self.error(Problem::Expected(token)))
-        }
+    if let [b'e' | b'E', after @ ..] = left {
+        left = match after {
+            [b'+' | b'-', after @ ..] => digits(text, after)?,
+            _ => digits(text, after)?,
+        };
     }
+    Ok(left)
+}
 
-    fn digits(&mut self) -> Result<()> {
-        let from = self.at;
-        while let Some(b'0'..=b'9') = self.peek() {
-            self.at += 1;
-        }
-        if self.at == from {
-            return Err(self.error(Problem::Number));
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<&'a [u8]> {
-        let from = self.at;
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        match self.peek() {
-            // No leading zeros: `01` ends after the 0 and fails as trailing text where it stands.
-            Some(b'0') => self.at += 1,
-            _ => self.digits()?,
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        Ok(&self.text[from..self.at])
-    }
-
-    /// Reads a string; the cursor stands at its opening quote.
-    #[inline]
-    fn string(&mut self) -> Result<RawString<'a>> {
-        let from = self.at + 1;
-        let end = self.find_special(from);
-        if self.text.get(end) != Some(&b'"') {
-            self.at = end;
-            return self.string_with_escapes(from);
-        }
-        self.at = end + 1;
-        Ok(RawString {
-            bytes: &self.text[from..end],
-            escaped: false,
-        })
-    }
-
-    /// The rest of a string that began at `from`, from its first special character on.
-    #[inline(never)]
-    fn string_with_escapes(&mut self, from: usize) -> Result<RawString<'a>> {
-        loop {
-            match self.peek() {
-                Some(b'"') => {
-                    let bytes = &self.text[from..self.at];
-                    self.at += 1;
-                    return Ok(RawString { bytes, escaped: true });
-                }
-                Some(b'\\') => self.escape()?,
-                Some(_) => return Err(self.error(Problem::ControlCharacter)),
-                None => return Err(self.error(Problem::UnexpectedEnd)),
-            }
-            self.at = self.find_special(self.at);
-        }
-    }
-
-    /// The first byte from `at` on that ends a run of plain string text, or the end of the input.
-    #[inline]
-    fn find_special(&mut self, mut at: usize) -> usize {
-        let text = self.text;
-        // Keys and roles end within the first few bytes.
-        if let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-            let word = u64::from_le_bytes(*block);
-            self.high_bits |= word & HIGH;
-            let bits = special_bits(word);
-            if bits != 0 {
-                return at + (bits.trailing_zeros() / 8) as usize;
-            }
-            at += 8;
-        }
-        while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
-            let bytes = u8x16::from(*block);
-            self.high_bits |= u64::from(bytes.to_bitmask());
-            let mask = special_mask(bytes);
-            if mask != 0 {
-                return at + mask.trailing_zeros() as usize;
-            }
-            at += 16;
-        }
-        while let Some(&byte) = text.get(at) {
-            if byte == b'"' || byte == b'\\' || byte < 0x20 {
-                break;
-            }
-            self.high_bits |= u64::from(byte & 0x80);
-            at += 1;
-        }
-        at
-    }
-
-    fn escape(&mut self) -> Result<()> {
-        let bytes = self.text;
-        match bytes.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.at += 2;
-                Ok(())
-            }
-            Some(b'u') => {
-                for i in 2..6 {
-                    match bytes.get(self.at + i) {
-                        Some(digit) if digit.is_ascii_hexdigit() => {}
-                        Some(_) => return Err(self.error(Problem::Escape)),
-                        None => {
-                            return Err(Error {
-                                what: Problem::UnexpectedEnd,
-                                at: bytes.len(),
-                            })
-                        }
-                    }
-                }
-                self.at += 6;
-                Ok(())
-            }
-            Some(_) => Err(self.error(Problem::Escape)),
-            None => Err(Error {
-                what: Problem::UnexpectedEnd,
-                at: bytes.len(),
-            }),
+/// Reads a string of which the opening quote has been passed.
+#[inline(always)]
+fn string_behind_quote<'a>(text: &'a [u8], rest: &'a [u8], seen: &mut u8x16) -> Result<(RawString<'a>, &'a [u8])> {
+    let end = plain_bytes(text, rest, seen);
+    match rest.get(end) {
+        Some(b'"') => Ok((
+            RawString {
+                bytes: &rest[..end],
+                escaped: false,
+            },
+            &rest[end + 1..],
+        )),
+        _ => {
+            *seen |= UNSEEN;
+            string_with_escapes(text, rest, end)
         }
     }
 }
 
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// The high bit of each byte that is `"`, `\` or a control character. Bits above the lowest set one may be false.
-#[inline]
-fn special_bits(word: u64) -> u64 {
-    let quote = word ^ (LOW * b'"' as u64);
-    let backslash = word ^ (LOW * b'\\' as u64);
-    let quote = quote.wrapping_sub(LOW) & !quote;
-    let backslash = backslash.wrapping_sub(LOW) & !backslash;
-    let control = word.wrapping_sub(LOW * 0x20) & !word;
-    (quote | backslash | control) & HIGH
+/// The string at `rest`, of which `end` bytes are plain.
+#[inline(never)]
+fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Result<(RawString<'a>, &'a [u8])> {
+    loop {
+        let left = &rest[end..];
+        let after = match left {
+            [b'"', after @ ..] => {
+                let bytes = &rest[..end];
+                return Ok((RawString { bytes, escaped: true }, after));
+            }
+            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => after,
+            [b'\\', b'u', digits @ ..] => {
+                let hex = digits
+                    .iter()
+                    .take(4)
+                    .take_while(|digit| digit.is_ascii_hexdigit())
+                    .count();
+                match digits.get(hex..) {
+                    Some(after) if hex == 4 => after,
+                    Some([]) | None => return Err(error(text, &[], Problem::UnexpectedEnd)),
+                    Some(_) => return Err(error(text, left, Problem::Escape)),
+                }
+            }
+            [b'\\', _, ..] => return Err(error(text, left, Problem::Escape)),
+            [b'\\'] | [] => return Err(error(text, &[], Problem::UnexpectedEnd)),
+            [_, ..] => return Err(error(text, left, Problem::ControlCharacter)),
+        };
+        end = rest.len() - after.len() + plain_bytes(text, after, &mut { UNSEEN });
+    }
 }
 
-/// Which of 16 bytes are special, the first in bit 0.
-#[inline]
-fn special_mask(bytes: u8x16) -> u32 {
-    let quote = bytes.simd_eq(u8x16::splat(b'"'));
+/// How many bytes at the beginning of `rest`, which ends `text`, are plain string text: what ends them is a quote, a backslash,
+/// a control character or the end.
+#[inline(always)]
+fn plain_bytes(text: &[u8], rest: &[u8], seen: &mut u8x16) -> usize {
+    let mut left = rest;
+    while let Some((block, after)) = left.split_first_chunk::<16>() {
+        let bytes = u8x16::from(*block);
+        *seen |= bytes;
+        let special = special_bytes(bytes).to_bitmask();
+        if special != 0 {
+            return rest.len() - left.len() + special.trailing_zeros() as usize;
+        }
+        left = after;
+    }
+    // The text's last 16 bytes once more, and of these only what is left.
+    if let Some(block) = text.last_chunk::<16>() {
+        let bytes = u8x16::from(*block);
+        *seen |= bytes;
+        let special = special_bytes(bytes).to_bitmask() >> (16 - left.len());
+        return rest.len() - left.len() + left.len().min(special.trailing_zeros() as usize);
+    }
+    *seen |= UNSEEN;
+    plain_bytes_of_short_text(rest)
+}
+
+#[cold]
+fn plain_bytes_of_short_text(rest: &[u8]) -> usize {
+    rest.iter()
+        .take_while(|byte| !matches!(byte, b'"' | b'\\' | ..0x20))
+        .count()
+}
+
+/// Which of 16 bytes are special.
+#[inline(always)]
+fn special_bytes(bytes: u8x16) -> u8x16 {
     let backslash = bytes.simd_eq(u8x16::splat(b'\\'));
-    let control = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
-    (quote | backslash | control).to_bitmask()
+    // With bit 1 turned over, a quote (0x22) becomes 0x20, which nothing else becomes, and control characters stay below.
+    let turned = bytes ^ u8x16::splat(0x02);
+    let quote_or_control = turned.min(u8x16::splat(0x20)).simd_eq(turned);
+    backslash | quote_or_control
 }
 
 #[cold]
@@ -571,7 +550,7 @@ fn merge(target: Option<&[u8]>, patch: &[u8]) -> Vec<u8> {
 }
 
 /// A value as it was written.
-fn value_bytes<'a>(value: &Value<'a>) -> Cow<'a, [u8]> {
+pub fn value_bytes<'a>(value: &Value<'a>) -> Cow<'a, [u8]> {
     match value {
         Value::String(string) => Cow::Owned([b"\"", string.raw(), b"\""].concat()),
         Value::Number(raw) | Value::Object(raw) | Value::Array(raw) => Cow::Borrowed(raw),

@@ -9,6 +9,7 @@
 //! | [`messages`] | the conversation under its window: exchanges, pins, what goes and what stays |
 //! | [`log`] | the append-only log in chunks that messages stand in: bytes, sharing, compression |
 //! | [`message`] | what is read from a body, and the bodies composed here |
+//! | [`event`] | what agents recorded, and the state they moved |
 //! | [`entity`], [`dedup`], [`limits`] | what a session knows beside its messages |
 //! | [`json`], [`time`], [`hash`], [`shared`] | the ground: a strict JSON reader, ISO 8601, stable hashes, bodies kept once |
 //!
@@ -47,6 +48,7 @@
 pub mod dedup;
 mod document;
 pub mod entity;
+pub mod event;
 pub mod hash;
 pub mod json;
 pub mod limits;
@@ -55,6 +57,7 @@ pub mod message;
 pub mod messages;
 mod payload;
 mod range;
+mod resolve;
 pub mod session;
 pub mod shared;
 pub mod time;

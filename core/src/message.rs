@@ -33,6 +33,27 @@ impl<'a> Role<'a> {
         }
     }
 
+    /// The same of a string in a body. Common names are compared as they are written there.
+    #[inline]
+    fn from_json(name: RawString<'a>) -> Self {
+        if !name.is_escaped() {
+            let name = name.raw();
+            match name.len() {
+                4 if name == b"user" => return Role::User,
+                4 if name == b"tool" => return Role::Tool,
+                6 if name == b"system" => return Role::System,
+                9 if name == b"assistant" => return Role::Assistant,
+                _ => {}
+            }
+        }
+        Role::from_any_json(name)
+    }
+
+    #[inline(never)]
+    fn from_any_json(name: RawString<'a>) -> Self {
+        Role::from_name(name.decode())
+    }
+
     pub fn as_str(&self) -> &str {
         match self {
             Role::User => "user",
@@ -67,69 +88,114 @@ pub struct Facts<'a> {
 /// - a body *calls* with `tool_calls[].id`, or `type:"function_call"` with `call_id`; it *answers* with `tool_call_id`, or
 ///   `type:"function_call_output"` with `call_id`.
 /// - a key given twice counts as given last; a value of another kind than expected counts as absent.
+#[inline]
 pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
     let mut role = None;
-    let mut kind = None;
     let mut timestamp = None;
     let mut created_at = None;
     let mut token_count = None;
-    let mut tool_calls = None;
-    let mut tool_call_id = None;
-    let mut call_id = None;
-    let mut entity_refs = None;
+    let mut ties = Ties::default();
     json::read_object(body, |key, value| {
-        let decoded;
-        let key = if key.is_escaped() {
-            decoded = key.decode();
-            decoded.as_bytes()
-        } else {
-            key.raw()
-        };
-        // By length first: most keys are none of these, and one comparison says so.
-        match (key.len(), key) {
-            (4, b"role") => role = string(value),
-            (4, b"type") => kind = string(value),
-            (7, b"call_id") => call_id = string(value),
-            (9, b"timestamp") => timestamp = time_ms(value),
-            (10, b"created_at") => created_at = time_ms(value),
-            (10, b"tool_calls") => tool_calls = array(value),
-            (11, b"token_count") => token_count = count(value),
-            (11, b"entity_refs") => entity_refs = array(value),
-            (12, b"tool_call_id") => tool_call_id = string(value),
+        let key = if key.is_escaped() { known_key(key) } else { key.raw() };
+        // By length first: most keys are none of these, and one comparison says so. Then as a whole: a pattern would be compared byte by byte.
+        match key.len() {
+            4 if key == b"role" => role = string(value).map(Role::from_json),
+            4 if key == b"type" => ties.kind = string(value),
+            7 if key == b"call_id" => ties.call_id = string(value),
+            9 if key == b"timestamp" => timestamp = time_ms(value),
+            10 if key == b"created_at" => created_at = time_ms(value),
+            10 if key == b"tool_calls" => ties.tool_calls = array(value),
+            11 if key == b"token_count" => token_count = count(value),
+            11 if key == b"entity_refs" => ties.entity_refs = array(value),
+            12 if key == b"tool_call_id" => ties.tool_call_id = string(value),
             _ => {}
         }
     })?;
-    let mut calls = Vec::new();
-    if let Some(array) = tool_calls {
-        json::elements(array, |element| calls.extend(id_of(element)));
-    }
-    let mut answers = tool_call_id.map(|id: RawString| id.decode());
-    let mut refs = Vec::new();
-    if let Some(array) = entity_refs {
-        json::elements(array, |element| refs.extend(element.as_string()));
-    }
-    let kind = kind.map(|kind: RawString| kind.decode());
-    match kind.as_deref() {
-        Some("function_call") => calls.extend(call_id.map(|id: RawString| id.decode())),
-        Some("function_call_output") if answers.is_none() => answers = call_id.map(|id| id.decode()),
-        _ => {}
-    }
-    let role = match (role, kind.as_deref()) {
-        (Some(role), _) => Role::from_name(role.decode()),
-        (None, Some("human")) => Role::User,
-        (None, Some("ai" | "function_call")) => Role::Assistant,
-        (None, Some("system")) => Role::System,
-        (None, Some("tool" | "function_call_output")) => Role::Tool,
-        (None, _) => Role::Other,
-    };
-    Ok(Facts {
-        role,
+    let role_is_missing = role.is_none();
+    let facts = Facts {
+        role: role.unwrap_or(Role::Other),
         time_ms: timestamp.or(created_at),
         token_count,
-        calls,
-        answers,
-        entity_refs: refs,
-    })
+        calls: Vec::new(),
+        answers: None,
+        entity_refs: Vec::new(),
+    };
+    if ties.are_none() {
+        return Ok(facts);
+    }
+    Ok(ties.added_to(facts, role_is_missing))
+}
+
+/// What plain messages do not have: what ties one to others and to entities, and the `type` that tells a call from its answer.
+#[derive(Default)]
+struct Ties<'a> {
+    kind: Option<RawString<'a>>,
+    tool_calls: Option<&'a [u8]>,
+    tool_call_id: Option<RawString<'a>>,
+    call_id: Option<RawString<'a>>,
+    entity_refs: Option<&'a [u8]>,
+}
+
+impl<'a> Ties<'a> {
+    #[inline]
+    fn are_none(&self) -> bool {
+        self.kind.is_none()
+            && self.tool_calls.is_none()
+            && self.tool_call_id.is_none()
+            && self.call_id.is_none()
+            && self.entity_refs.is_none()
+    }
+
+    // Not part of the reader's own code: the facts of plain messages are put together without any of this.
+    #[inline(never)]
+    fn added_to(self, mut facts: Facts<'a>, role_is_missing: bool) -> Facts<'a> {
+        if let Some(array) = self.tool_calls {
+            json::elements(array, |element| facts.calls.extend(id_of(element)));
+        }
+        facts.answers = self.tool_call_id.map(|id| id.decode());
+        if let Some(array) = self.entity_refs {
+            json::elements(array, |element| facts.entity_refs.extend(element.as_string()));
+        }
+        let kind = self.kind.map(|kind| kind.decode());
+        match kind.as_deref() {
+            Some("function_call") => facts.calls.extend(self.call_id.map(|id| id.decode())),
+            Some("function_call_output") if facts.answers.is_none() => {
+                facts.answers = self.call_id.map(|id| id.decode())
+            }
+            _ => {}
+        }
+        if role_is_missing {
+            facts.role = match kind.as_deref() {
+                Some("human") => Role::User,
+                Some("ai" | "function_call") => Role::Assistant,
+                Some("system") => Role::System,
+                Some("tool" | "function_call_output") => Role::Tool,
+                _ => Role::Other,
+            };
+        }
+        facts
+    }
+}
+
+/// The one of the keys that [`read`] knows which `key` is, written with escapes; else none of them.
+#[cold]
+fn known_key(key: RawString<'_>) -> &'static [u8] {
+    const KNOWN: [&str; 9] = [
+        "role",
+        "timestamp",
+        "created_at",
+        "token_count",
+        "type",
+        "call_id",
+        "tool_calls",
+        "entity_refs",
+        "tool_call_id",
+    ];
+    let key = key.decode();
+    KNOWN
+        .iter()
+        .find(|known| **known == key)
+        .map_or(b"", |known| known.as_bytes())
 }
 
 /// The ids of the calls that an accepted body makes: what tells two ids of one hash apart.
@@ -145,6 +211,7 @@ pub fn call_hash(id: &str) -> u32 {
 }
 
 /// The default count: one token for each four bytes begun.
+#[inline]
 pub fn estimated_tokens(body_bytes: usize) -> u32 {
     u32::try_from(body_bytes.div_ceil(4)).unwrap_or(u32::MAX)
 }
@@ -187,7 +254,17 @@ fn id_of<'a>(call: Value<'a>) -> Option<Cow<'a, str>> {
 }
 
 /// An ISO 8601 string, or a number: seconds below 1e11, else milliseconds.
+#[inline(always)]
 fn time_ms(value: Value<'_>) -> Option<i64> {
+    match value {
+        // What is written in the usual way has no escapes, and what has escapes is not written so.
+        Value::String(text) => time::parse_usual(text.raw()).or_else(|| any_time_ms(value)),
+        _ => any_time_ms(value),
+    }
+}
+
+#[inline(never)]
+fn any_time_ms(value: Value<'_>) -> Option<i64> {
     match value {
         Value::String(text) => time::parse_iso_8601(&text.decode()),
         Value::Number(digits) => {

@@ -65,6 +65,15 @@ pub struct Sums {
 }
 
 impl Sums {
+    #[inline]
+    fn of(log: &Log) -> Self {
+        Sums {
+            messages: log.len(),
+            tokens: log.tokens(),
+            body_bytes: log.body_bytes(),
+        }
+    }
+
     fn add(&mut self, head: &Head<'_>) {
         self.messages += 1;
         self.tokens += u64::from(head.tokens);
@@ -159,13 +168,16 @@ impl Messages {
         self.len() == 0
     }
 
+    #[inline]
     pub fn sums(&self) -> Sums {
-        let aside = self.aside.as_deref();
-        Sums {
-            messages: self.len(),
-            tokens: self.main.tokens() + aside.map_or(0, Log::tokens),
-            body_bytes: self.main.body_bytes() + aside.map_or(0, Log::body_bytes),
+        let mut sums = Sums::of(&self.main);
+        if let Some(aside) = &self.aside {
+            let more = Sums::of(aside);
+            sums.messages += more.messages;
+            sums.tokens += more.tokens;
+            sums.body_bytes += more.body_bytes;
         }
+        sums
     }
 
     pub fn chunks(&self) -> usize {
@@ -188,26 +200,45 @@ impl Messages {
     /// Cost: O(bytes). An answer also searches for its call, from the newest chunk back.
     #[inline]
     pub fn append(&mut self, message: &NewMessage<'_>, pins: &[String], compress_after_bytes: u32) {
-        let mut root = None;
-        let mut calls: SmallVec<[u32; 4]> = SmallVec::new();
         let facts = message.facts;
         if facts.answers.is_some() || !facts.calls.is_empty() {
-            calls.extend(facts.calls.iter().map(|id| call_hash(id)));
-            root = facts.answers.as_deref().and_then(|id| self.exchange_of_call(id));
-            if let Some(root) = root {
-                if root != self.newest_exchange {
-                    self.scattered_until = self.scattered_until.max(root);
-                }
+            self.append_tied(message, pins, compress_after_bytes);
+        } else {
+            self.push(message, None, &[], pins, compress_after_bytes);
+        }
+    }
+
+    /// Appends a message that calls or answers.
+    #[inline(never)]
+    fn append_tied(&mut self, message: &NewMessage<'_>, pins: &[String], compress_after_bytes: u32) {
+        let facts = message.facts;
+        let calls: SmallVec<[u32; 4]> = facts.calls.iter().map(|id| call_hash(id)).collect();
+        let root = facts.answers.as_deref().and_then(|id| self.exchange_of_call(id));
+        if let Some(root) = root {
+            if root != self.newest_exchange {
+                self.scattered_until = self.scattered_until.max(root);
             }
         }
+        self.push(message, root, &calls, pins, compress_after_bytes);
+    }
+
+    #[inline(always)]
+    fn push(
+        &mut self,
+        message: &NewMessage<'_>,
+        root: Option<u64>,
+        calls: &[u32],
+        pins: &[String],
+        compress_after_bytes: u32,
+    ) {
         self.main.push(
             &Entry {
                 seq: message.seq,
                 time_ms: message.time_ms,
                 tokens: message.tokens,
-                role: &facts.role,
+                role: &message.facts.role,
                 root,
-                calls: &calls,
+                calls,
                 body: message.body,
             },
             compress_after_bytes,
@@ -215,16 +246,21 @@ impl Messages {
         self.newest_exchange = root.unwrap_or(message.seq);
         self.oldest_time_ms = self.oldest_time_ms.min(message.time_ms);
         if !pins.is_empty() {
-            match &mut self.pinned {
-                // An answer may pin its exchange, or be pinned by it: counted anew when a bound asks.
-                pinned if root.is_some() => *pinned = None,
-                Some(pinned) if pins.iter().any(|pin| pin == facts.role.as_str()) => {
-                    pinned.messages += 1;
-                    pinned.tokens += u64::from(message.tokens);
-                    pinned.body_bytes += message.body.len() as u64;
-                }
-                _ => {}
+            self.count_pinned(message, root, pins);
+        }
+    }
+
+    #[inline(never)]
+    fn count_pinned(&mut self, message: &NewMessage<'_>, root: Option<u64>, pins: &[String]) {
+        match &mut self.pinned {
+            // An answer may pin its exchange, or be pinned by it: counted anew when a bound asks.
+            pinned if root.is_some() => *pinned = None,
+            Some(pinned) if pins.iter().any(|pin| pin == message.facts.role.as_str()) => {
+                pinned.messages += 1;
+                pinned.tokens += u64::from(message.tokens);
+                pinned.body_bytes += message.body.len() as u64;
             }
+            _ => {}
         }
     }
 
@@ -240,21 +276,30 @@ impl Messages {
     ///
     /// Cost: O(messages evicted) where the exchanges at the front stand in one piece; else O(messages) headers.
     #[inline]
-    pub fn evict(&mut self, window: Window<'_>, mut evicted: Evicted<'_>) -> u64 {
-        let before = self.len();
+    pub fn evict(&mut self, window: Window<'_>, evicted: Evicted<'_>) -> u64 {
         let passed = self.oldest_time_ms < window.passed_before_ms();
-        if passed || (self.sums().exceed(window.limits) && !self.evict_at_front(window, &mut evicted)) {
+        if passed || self.sums().exceed(window.limits) {
+            self.evict_some(window, evicted, passed)
+        } else {
+            0
+        }
+    }
+
+    fn evict_some(&mut self, window: Window<'_>, mut evicted: Evicted<'_>, passed: bool) -> u64 {
+        let before = self.len();
+        if passed || !self.evict_at_front(window, &mut evicted) {
             self.evict_by_survey(window, &mut evicted);
         }
         before - self.len()
     }
 
     /// The fast path; false if it cannot decide. What it evicted until then was rightly evicted.
+    #[inline]
     fn evict_at_front(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) -> bool {
         if self.aside.is_some() || !window.pins.is_empty() {
             return self.evict_at_front_past_pins(window, evicted);
         }
-        while self.sums().exceed(window.limits) {
+        while Sums::of(&self.main).exceed(window.limits) {
             let Some(front) = self.main.front() else { return true };
             if front.root.is_some() || self.newest_exchange == 0 {
                 return false;
@@ -275,6 +320,7 @@ impl Messages {
     }
 
     /// Drops the exchange that begins at the front and stands in one piece there.
+    #[inline(never)]
     fn drop_exchange(&mut self, first: Front, evicted: &mut Evicted<'_>) {
         let mut front = Some(first);
         while let Some(member) = front.filter(|front| front.root.unwrap_or(front.seq) == first.seq) {
@@ -284,6 +330,7 @@ impl Messages {
     }
 
     /// The fast path where something is pinned: single messages at the front go, or are set aside if pinned.
+    #[inline(never)]
     fn evict_at_front_past_pins(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) -> bool {
         let pinned = match &self.pinned {
             Some(pinned) => **pinned,
@@ -329,15 +376,20 @@ impl Messages {
         single && self.newest_exchange != 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn drop_front(&mut self, front: &Front, evicted: &mut Evicted<'_>) {
         if let Some(evicted) = evicted {
-            let _ = self.main.scan(Position::START, |_, body| {
-                evicted.push(body.get().to_vec());
-                ControlFlow::Break(())
-            });
+            self.show_front(evicted);
         }
         self.main.drop_front(front);
+    }
+
+    #[inline(never)]
+    fn show_front(&self, evicted: &mut Vec<Vec<u8>>) {
+        let _ = self.main.scan(Position::START, |_, body| {
+            evicted.push(body.get().to_vec());
+            ControlFlow::Break(())
+        });
     }
 
     fn set_front_aside(&mut self) {

@@ -6,7 +6,7 @@
 //!  first blob    +-----------+--------------------------------------------------+
 //!                | format: 1 | MessagePack map: everything but the logs         |
 //!                +-----------+--------------------------------------------------+
-//!                 the map says how many chunks of each log follow: aside, main, set aside
+//!                 the map says how many chunks of each log follow: aside, main, set aside, events
 //!
 //!  a chunk       +-------+-----------+-----------+---------+-------------+--------------+----------+
 //!                | flags | first seq | base time | body at | heads bytes | bodies bytes | shared n |
@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::dedup::Entry as DedupEntry;
+use crate::event::Events;
 use crate::json;
 use crate::limits::Limits;
 use crate::log::{ChunkBase, ChunkParts, Head, Log, Position};
@@ -86,8 +87,8 @@ struct Header {
     /// From the oldest to the newest token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dedup: Vec<DedupRow>,
-    /// How many chunks of each log follow: aside, main, set aside.
-    chunks: (u64, u64, u64),
+    /// How many chunks of each log follow: aside, main, set aside, events.
+    chunks: (u64, u64, u64, u64),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -101,7 +102,12 @@ impl Session {
     pub fn encode(&self, mut blob: impl FnMut(&[u8])) {
         let (aside, main) = self.messages.logs();
         let cold = self.cold.as_deref();
-        let logs = [aside, Some(main), cold.map(|cold| &cold.set_aside)];
+        let logs = [
+            aside,
+            Some(main),
+            cold.map(|cold| &cold.set_aside),
+            cold.map(|cold| &cold.events.log),
+        ];
         let chunk_counts = logs.map(|log| {
             let mut chunks = 0;
             log.inspect(|log| log.for_each_chunk(|_| chunks += 1));
@@ -198,30 +204,35 @@ impl Session {
             return Err(PayloadError("an unknown format: written by a newer version"));
         }
         let header: Header = rmp_serde::from_slice(map).map_err(|_| PayloadError("an unreadable header"))?;
-        let (aside_chunks, main_chunks, set_aside_chunks) = header.chunks;
+        let (aside_chunks, main_chunks, set_aside_chunks, event_chunks) = header.chunks;
         let mut session = session_of(header)?;
         let mut last_seq = 0;
-        let mut load = |chunks: u64, json: bool| {
+        let mut load = |chunks: u64, check: fn(&[u8]) -> bool, is_message: bool| {
             let mut log = Log::new();
             for _ in 0..chunks {
                 let blob = next().ok_or(PayloadError("a chunk is missing"))?;
                 decode_chunk(&mut log, blob.as_ref(), |head, body| {
-                    let in_order = head.seq > last_seq || !json;
-                    if json {
+                    // Messages stand in two logs, one behind the other.
+                    let in_order = !is_message || head.seq > last_seq;
+                    if is_message {
                         last_seq = head.seq;
                     }
-                    in_order && plausible(head, session.last_seq) && (!json || message::read(body).is_ok())
+                    in_order && plausible(head, session.last_seq) && check(body)
                 })
                 .ok_or(PayloadError("a chunk that does not hold together"))?;
             }
             Ok::<_, PayloadError>(log)
         };
-        let aside = load(aside_chunks, true)?;
-        let main = load(main_chunks, true)?;
-        let set_aside = load(set_aside_chunks, false)?;
+        let aside = load(aside_chunks, is_body, true)?;
+        let main = load(main_chunks, is_body, true)?;
+        let set_aside = load(set_aside_chunks, |_| true, false)?;
+        let events = load(event_chunks, is_body, false)?;
         session.messages = Messages::from_logs(aside, main);
         if !set_aside.is_empty() {
             session.cold_mut().set_aside = set_aside;
+        }
+        if !events.is_empty() {
+            session.cold_mut().events = Events::from_log(events);
         }
         Ok(session)
     }
@@ -262,7 +273,7 @@ impl Session {
             part(&entity.mention_count.to_le_bytes());
             part(&entity.last_mentioned_ms.to_le_bytes());
         }
-        let mut record = |head: &Head<'_>, body: &[u8]| {
+        let record = |head: &Head<'_>, body: &[u8], part: &mut dyn FnMut(&[u8])| {
             part(&head.seq.to_le_bytes());
             part(&head.time_ms.to_le_bytes());
             part(&head.tokens.to_le_bytes());
@@ -271,14 +282,21 @@ impl Session {
             part(body);
         };
         self.messages.scan(|head, body| {
-            record(head, body.get());
+            record(head, body.get(), &mut part);
             ControlFlow::<()>::Continue(())
         });
         let Some(cold) = &self.cold else { return };
-        let _ = cold.set_aside.scan(Position::START, |head, body| {
-            record(head, body.get());
-            ControlFlow::<()>::Continue(())
-        });
+        for (name, log) in [("set aside", &cold.set_aside), ("events", &cold.events.log)] {
+            if log.is_empty() {
+                continue;
+            }
+            part(name.as_bytes());
+            part(&log.len().to_le_bytes());
+            let _ = log.scan(Position::START, |head, body| {
+                record(head, body.get(), &mut part);
+                ControlFlow::<()>::Continue(())
+            });
+        }
         for (token, entry) in cold.dedup.iter() {
             part(token.as_bytes());
             part(&entry.fingerprint.to_le_bytes());
@@ -410,6 +428,11 @@ fn take_sized<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
 
 fn plausible(head: &Head<'_>, last_seq: u64) -> bool {
     (1..=last_seq).contains(&head.seq) && is_time(head.time_ms)
+}
+
+/// A message's or an event's body: one JSON object.
+fn is_body(body: &[u8]) -> bool {
+    message::read(body).is_ok()
 }
 
 fn is_time(time_ms: i64) -> bool {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::dedup::{Dedup, Seen};
-use crate::entity::Entities;
+use crate::entity::{Entities, Mention};
+use crate::event::Events;
 use crate::json;
 use crate::limits::Limits;
 use crate::log::{Body, Head, Log};
@@ -45,6 +46,7 @@ pub(crate) struct Cold {
     pub pins: Vec<String>,
     pub entities: Entities,
     pub dedup: Dedup,
+    pub events: Events,
     /// What a migration could not read as a message, byte for byte.
     pub set_aside: Log,
 }
@@ -239,9 +241,10 @@ impl Session {
 
     #[inline]
     pub fn gauges(&self) -> Gauges {
+        let sums = self.messages.sums();
         Gauges {
-            messages: self.messages.len(),
-            bytes_raw: self.messages.sums().body_bytes,
+            messages: sums.messages,
+            bytes_raw: sums.body_bytes,
             bytes_stored: self.messages.heap_bytes() as u64,
         }
     }
@@ -261,6 +264,7 @@ impl Session {
                     .sum::<usize>()
                 + cold.entities.heap_bytes()
                 + cold.dedup.heap_bytes()
+                + cold.events.log.heap_bytes()
                 + cold.set_aside.heap_bytes()
         });
         self.messages.heap_bytes() + cold
@@ -269,10 +273,9 @@ impl Session {
     /// How many pieces there are to free.
     pub fn free_effort(&self) -> usize {
         self.chunks()
-            + self
-                .cold
-                .as_ref()
-                .map_or(0, |cold| cold.entities.len() + cold.set_aside.chunks())
+            + self.cold.as_ref().map_or(0, |cold| {
+                cold.entities.len() + cold.events.log.chunks() + cold.set_aside.chunks()
+            })
     }
 
     // ---- writing ----------------------------------------------------------------------------------------------------
@@ -301,23 +304,42 @@ impl Session {
             self.change_limits(|limits| limits.maxlen = maxlen);
         }
         for incoming in batch {
-            self.last_seq += 1;
-            let message = NewMessage {
-                seq: self.last_seq,
-                time_ms: incoming.facts.time_ms.unwrap_or(now.content_ms),
-                tokens: incoming.tokens(),
-                facts: &incoming.facts,
-                body: incoming.body,
-            };
-            let pins: &[String] = self.cold.as_ref().map_or(&[], |cold| &cold.pins);
-            self.messages.append(&message, pins, now.compress_after_bytes);
-            if incoming.facts.role == Role::User {
-                self.query_count += 1;
-            }
-            if !incoming.facts.entity_refs.is_empty() {
-                self.mention(&incoming.facts, now.now_ms);
-            }
+            self.add(&incoming.facts, incoming.body, incoming.tokens, now);
         }
+        self.appended(now, evicted)
+    }
+
+    /// The same of one message, of which nothing is known but its body.
+    #[inline(always)]
+    pub fn append_one(&mut self, facts: &Facts<'_>, body: &[u8], now: Now) -> Appended {
+        self.add(facts, body, None, now);
+        self.appended(now, None)
+    }
+
+    #[inline(always)]
+    fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, now: Now) {
+        self.last_seq += 1;
+        let message = NewMessage {
+            seq: self.last_seq,
+            time_ms: facts.time_ms.unwrap_or(now.content_ms),
+            tokens: tokens
+                .or(facts.token_count)
+                .unwrap_or_else(|| estimated_tokens(body.len())),
+            facts,
+            body,
+        };
+        let pins: &[String] = self.cold.as_ref().map_or(&[], |cold| &cold.pins);
+        self.messages.append(&message, pins, now.compress_after_bytes);
+        if facts.role == Role::User {
+            self.query_count += 1;
+        }
+        if !facts.entity_refs.is_empty() {
+            self.mention(facts, now.now_ms);
+        }
+    }
+
+    #[inline(always)]
+    fn appended(&mut self, now: Now, evicted: Evicted<'_>) -> Appended {
         let evicted = self.evict(now.now_ms, evicted);
         self.touch(now.now_ms);
         Appended {
@@ -331,9 +353,39 @@ impl Session {
         let entities = &mut self.cold_mut().entities;
         for id in &facts.entity_refs {
             if (1..=MAX_TEXT_BYTES).contains(&id.len()) {
-                entities.mention(id, now_ms, max_entities);
+                entities.mention(&Mention::of_id(id), now_ms, max_entities);
             }
         }
+    }
+
+    /// Counts a mention of each, in this order; returns how many are new to the session.
+    ///
+    /// Cost: O(mentions x log entities).
+    pub fn mention_entities(&mut self, mentions: &[Mention<'_>], now: Now) -> u64 {
+        let max_entities = self.limits.max_entities;
+        let entities = &mut self.cold_mut().entities;
+        let new = mentions
+            .iter()
+            .filter(|mention| entities.mention(mention, now.now_ms, max_entities))
+            .count();
+        self.evict(now.now_ms, None);
+        self.touch(now.now_ms);
+        new as u64
+    }
+
+    /// Forgets entities; returns how many were known.
+    pub fn forget_entities(&mut self, ids: &[&str], now: Now) -> u64 {
+        let Some(cold) = &mut self.cold else { return 0 };
+        let known = ids.iter().filter(|id| cold.entities.forget(id)).count();
+        if known > 0 {
+            self.evict(now.now_ms, None);
+            self.touch(now.now_ms);
+        }
+        known as u64
+    }
+
+    pub fn entity(&self, id: &str) -> Option<&crate::entity::Entity> {
+        self.cold.as_ref()?.entities.get(id)
     }
 
     /// Sets bounds and pins, and applies them.
@@ -503,7 +555,7 @@ impl Session {
     }
 
     #[inline]
-    fn touch(&mut self, now_ms: i64) {
+    pub(crate) fn touch(&mut self, now_ms: i64) {
         self.version += 1;
         self.last_activity_ms = now_ms;
     }
@@ -523,7 +575,10 @@ impl Session {
     }
 
     #[inline]
-    fn evict(&mut self, now_ms: i64, evicted: Evicted<'_>) -> u64 {
+    pub(crate) fn evict(&mut self, now_ms: i64, evicted: Evicted<'_>) -> u64 {
+        if self.cold.is_some() {
+            self.trim_events(now_ms);
+        }
         let pins: &[String] = self.cold.as_ref().map_or(&[], |cold| &cold.pins);
         self.messages.evict(
             Window {

@@ -49,48 +49,62 @@ pub fn parse_iso_8601(text: &str) -> Option<i64> {
     parse_usual(text.as_bytes()).or_else(|| parse_any(text))
 }
 
-/// `YYYY-MM-DDThh:mm:ss[.mmm]Z`, what most writers write. `None` for what the general reader has to look at.
-fn parse_usual(text: &[u8]) -> Option<i64> {
-    const SECONDS: &[u8; 20] = b"0000-00-00T00:00:00Z";
-    const MILLISECONDS: &[u8; 24] = b"0000-00-00T00:00:00.000Z";
-    // Digits become their values and everything else that stands where it should 0, both by one subtraction for each byte.
-    let mut values = [0; 24];
-    let millisecond = if let Some(text) = text.first_chunk::<24>().filter(|_| text.len() == 24) {
-        subtract(text, MILLISECONDS, &mut values);
-        number(&values[20..23])
-    } else {
-        let text = text.first_chunk::<20>().filter(|_| text.len() == 20)?;
-        subtract(text, SECONDS, &mut values);
-        0
+/// `YYYY-MM-DDThh:mm:ss[.mmm]Z`, what most writers write, eight bytes at a time. `None` for what the general reader has to look at.
+///
+/// ```text
+///   date          day, hour, minute   second, millisecond
+///  "2026-01-"     "14T10:00"          ":00.000Z"
+/// ```
+#[inline(never)]
+pub(crate) fn parse_usual(text: &[u8]) -> Option<i64> {
+    let (chunks, rest) = text.as_chunks::<8>();
+    let (date, clock, second) = match (chunks, rest) {
+        ([date, clock, second], []) => (date, clock, u64::from_le_bytes(*second)),
+        // Without milliseconds: as if they were 0.
+        ([date, clock], [a, b, c, b'Z']) => (
+            date,
+            clock,
+            u64::from_le_bytes([*a, *b, *c, b'.', b'0', b'0', b'0', b'Z']),
+        ),
+        _ => return None,
     };
-    let mut odd = values[4] | values[7] | values[10] | values[13] | values[16] | values[19] | values[23];
-    for value in values {
-        odd |= u8::from(value > 9);
-    }
-    let (year, month, day) = (number(&values[..4]), number(&values[5..7]), number(&values[8..10]));
-    let (hour, minute, second) = (
-        number(&values[11..13]),
-        number(&values[14..16]),
-        number(&values[17..19]),
-    );
-    // The days that every month has; the others are the general reader's.
-    if odd != 0 || !(1..=12).contains(&month) || !(1..=28).contains(&day) || hour > 23 || minute > 59 || second > 59 {
+    let (date, date_is_odd) = digits(u64::from_le_bytes(*date), b"0000-00-");
+    let (clock, clock_is_odd) = digits(u64::from_le_bytes(*clock), b"00T00:00");
+    let (second, second_is_odd) = digits(second, b":00.000Z");
+    if (date_is_odd | clock_is_odd | second_is_odd) & HIGH_BITS != 0 {
         return None;
     }
-    let days = days_from_civil(year, month, day);
-    Some(days * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + millisecond)
-}
-
-#[inline]
-fn subtract<const N: usize>(text: &[u8; N], pattern: &[u8; N], values: &mut [u8; 24]) {
-    for (value, (byte, zero)) in values.iter_mut().zip(text.iter().zip(pattern)) {
-        *value = byte.wrapping_sub(*zero);
+    // Each byte and the next one as a number of two digits.
+    let byte = |pairs: u64, at: u32| (pairs >> (8 * at)) as u32 & 0xff;
+    let pairs = |digits: u64| digits * 10 + (digits >> 8);
+    let (dates, clocks, seconds) = (pairs(date), pairs(clock), pairs(second));
+    let (year, month) = (byte(dates, 0) * 100 + byte(dates, 2), byte(dates, 5));
+    let (day, hour, minute) = (byte(clocks, 0), byte(clocks, 3), byte(clocks, 6));
+    let (second, millisecond) = (byte(seconds, 1), byte(seconds, 4) * 10 + byte(second, 6));
+    // The days that every month has; the others are the general reader's.
+    if month.wrapping_sub(1) >= 12 || day.wrapping_sub(1) >= 28 || hour > 23 || minute > 59 || second > 59 {
+        return None;
     }
+    // As in `days_from_civil`, for a year that is never negative: the year before 0 becomes 399 of an era more.
+    let months_from_march = if month > 2 { month - 3 } else { month + 9 };
+    let year = year + 400 - u32::from(month <= 2);
+    let day_of_year = (153 * months_from_march + 2) / 5 + day - 1;
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + day_of_year;
+    let days = i64::from(days) - (719_468 + 146_097);
+    let second_of_day = (hour * 60 + minute) * 60 + second;
+    Some(days * DAY_MS + i64::from(second_of_day * 1000 + millisecond))
 }
 
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+/// The values of the digits in eight bytes, 0 for what else stands there, and a number with a high bit set if a byte is not as in the
+/// pattern, whose zeros stand for any digit.
 #[inline]
-fn number(values: &[u8]) -> i64 {
-    values.iter().fold(0, |number, value| number * 10 + i64::from(*value))
+fn digits(bytes: u64, pattern: &[u8; 8]) -> (u64, u64) {
+    // Turned over by the pattern, digits are 0 to 9 and all other bytes 0: more than that reaches the high bit.
+    let values = bytes ^ u64::from_le_bytes(*pattern);
+    let headroom = u64::from_le_bytes(pattern.map(|byte| if byte == b'0' { 0x76 } else { 0x7f }));
+    (values, (values & !HIGH_BITS).wrapping_add(headroom) | values)
 }
 
 fn parse_any(text: &str) -> Option<i64> {

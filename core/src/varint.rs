@@ -37,8 +37,15 @@ impl Short {
     }
 
     #[inline]
-    pub fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        if let (Some(first), true) = (self.bytes.first_chunk::<16>(), self.len <= 16) {
+            // Sixteen bytes that are copied in one piece and cut after are cheaper than so many as there are.
+            let end = out.len() + self.len;
+            out.extend_from_slice(first);
+            out.truncate(end);
+        } else {
+            out.extend_from_slice(&self.bytes[..self.len.min(32)]);
+        }
     }
 }
 

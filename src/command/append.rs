@@ -2,16 +2,17 @@
 
 use redis_session_core::dedup::Seen;
 use redis_session_core::hash::fingerprint;
+use redis_session_core::json;
 use redis_session_core::message::{self, Draft, ToolCall};
 use redis_session_core::session::Incoming;
 
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{
     arg, block, flag, key, many, many_token, one_of, opt, token, Access, ArgSpec, Command, KeySpec, Kind,
 };
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{publish_unheard, Moment, NewSession, Target};
 use crate::{error, info};
 
 /// `MSG role content …` as `COMMAND DOCS` shows it.
@@ -97,7 +98,6 @@ impl Default for Tail<'_> {
     }
 }
 
-#[inline]
 fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     let mut cursor = Cursor::after_key(args);
     let mut request = Request::default();
@@ -191,137 +191,180 @@ fn content_of<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
 }
 
 /// Reads one body. Bodies are numbered from 1.
-#[inline]
 pub fn read_body<'a>(ctx: &Ctx, body: &'a [u8], number: usize, of: usize) -> args::Result<message::Facts<'a>> {
     args::check_size(ctx, body, || format!("message {number} of {of}"))?;
-    message::read(body).map_err(|why| error::bad_message(number, of, &format!("not a JSON object ({why})")))
+    message::read(body).map_err(|why| not_an_object(why, number, of))
+}
+
+#[cold]
+#[inline(never)]
+fn not_an_object(why: json::Error, number: usize, of: usize) -> ErrorReply {
+    error::bad_message(number, of, &format!("not a JSON object ({why})"))
 }
 
 impl Handler for Append {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        let key = args[1];
-        let request = parse(ctx, args)?;
-        let moment = Moment::of(ctx, &request.options);
-        let composed;
-        let (single, mut several): ([Incoming<'_>; 1], Vec<Incoming<'_>>);
-        let batch: &[Incoming<'_>] = match &request.tail {
-            Tail::Json([body]) => {
+        if let [_, key, word, body] = args {
+            if is(*word, "JSON") && !ctx.is_heard() && append_plain(ctx, *key, *body)? {
+                return Ok(());
+            }
+        }
+        append(ctx, args)
+    }
+}
+
+/// `key JSON body` to a session that is there, while nobody listens: most of all appends. The same as [`append`] without everything that
+/// an option, a new session or a replica would ask for. False, and nothing done, if it is not that case.
+#[inline(always)]
+fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, ErrorReply> {
+    let body = body.bytes();
+    args::check_size(ctx, body, || "message 1 of 1".to_owned())?;
+    // Looked at where it was read to: it is large to move.
+    let read = message::read(body);
+    let facts = match &read {
+        Ok(facts) => facts,
+        Err(why) => return Err(not_an_object(*why, 1, 1)),
+    };
+    let now = Moment::of(ctx, &WriteOptions::default()).now;
+    let mut target = Target::open(ctx, key)?;
+    let Some(appended) = target.change(|session| session.append_one(facts, body, now)) else {
+        return Ok(false);
+    };
+    target.slide(now.now_ms);
+    drop(target);
+
+    info::APPENDED.add(1);
+    info::EVICTED.add(appended.evicted);
+    ctx.reply_i64(appended.last_seq as i64);
+    let events = [c"session.append", c"session.evict"];
+    publish_unheard(ctx, key, if appended.evicted > 0 { &events } else { &events[..1] });
+    Ok(true)
+}
+
+#[inline(never)]
+fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+    let request = parse(ctx, args)?;
+    let key = args[1];
+    let moment = Moment::of(ctx, &request.options);
+    let composed;
+    let (single, mut several): ([Incoming<'_>; 1], Vec<Incoming<'_>>);
+    let batch: &[Incoming<'_>] = match &request.tail {
+        Tail::Json([body]) => {
+            let body = body.bytes();
+            let facts = read_body(ctx, body, 1, 1)?;
+            single = [Incoming {
+                facts,
+                body,
+                tokens: request.tokens,
+            }];
+            &single
+        }
+        Tail::Json(bodies) => {
+            several = Vec::with_capacity(bodies.len());
+            for (i, body) in bodies.iter().enumerate() {
                 let body = body.bytes();
-                let facts = read_body(ctx, body, 1, 1)?;
-                single = [Incoming {
+                let facts = read_body(ctx, body, i + 1, bodies.len())?;
+                several.push(Incoming {
                     facts,
                     body,
                     tokens: request.tokens,
-                }];
-                &single
+                });
             }
-            Tail::Json(bodies) => {
-                several = Vec::with_capacity(bodies.len());
-                for (i, body) in bodies.iter().enumerate() {
-                    let body = body.bytes();
-                    let facts = read_body(ctx, body, i + 1, bodies.len())?;
-                    several.push(Incoming {
-                        facts,
-                        body,
-                        tokens: request.tokens,
-                    });
-                }
-                &several
-            }
-            Tail::Msg(draft) => {
-                composed = message::compose(draft, moment.now.content_ms);
-                let facts = read_body(ctx, &composed, 1, 1)?;
-                single = [Incoming {
-                    facts,
-                    body: &composed,
-                    tokens: request.tokens,
-                }];
-                &single
-            }
-        };
+            &several
+        }
+        Tail::Msg(draft) => {
+            composed = message::compose(draft, moment.now.content_ms);
+            let facts = read_body(ctx, &composed, 1, 1)?;
+            single = [Incoming {
+                facts,
+                body: &composed,
+                tokens: request.tokens,
+            }];
+            &single
+        }
+    };
 
-        let mut target = Target::open(ctx, key)?;
-        let print = request.dedup.map(|token| (token, tail_fingerprint(request.tail_args)));
-        let mut new = None;
-        match (target.session(), print) {
-            (Some(session), Some((token, print))) if !moment.obeys => match session.seen(token, print) {
-                Seen::Never => {}
-                Seen::Repeated { seq } => {
-                    info::DEDUPLICATED.add(1);
-                    reply(ctx, seq, request.evicted.then_some(&[]));
-                    return Ok(());
-                }
-                Seen::Conflict => {
-                    info::CONFLICTS.add(1);
-                    return Err(error::dedup_conflict(token.as_bytes()));
-                }
-            },
-            (None, _) if request.xx => {
-                ctx.reply_null();
+    let mut target = Target::open(ctx, key)?;
+    let print = request.dedup.map(|token| (token, tail_fingerprint(request.tail_args)));
+    let mut new = None;
+    match (target.session(), print) {
+        (Some(session), Some((token, print))) if !moment.obeys => match session.seen(token, print) {
+            Seen::Never => {}
+            Seen::Repeated { seq } => {
+                info::DEDUPLICATED.add(1);
+                reply(ctx, seq, request.evicted.then_some(&[]));
                 return Ok(());
             }
-            _ => {}
-        }
-        target.check(&request.options)?;
-        if target.session().is_none() {
-            let session = NewSession::implicit();
-            target.create(&session, &request.options, &moment);
-            new = Some(session);
-        }
-        let mut evicted: Option<Vec<Vec<u8>>> = request.evicted.then(Vec::new);
-        let appended = target.change(|session| {
-            let appended = session.append(batch, request.maxlen, moment.now, evicted.as_mut());
-            if let Some((token, print)) = print {
-                session.remember(token, print);
+            Seen::Conflict => {
+                info::CONFLICTS.add(1);
+                return Err(error::dedup_conflict(token.as_bytes()));
             }
-            appended
-        });
-        let Some(appended) = appended else {
-            return Err(error::no_session(key.bytes()));
-        };
-        let settled = target.settle(&request.options, &moment, true);
-        drop(target);
-
-        info::APPENDED.add(batch.len() as u64);
-        info::EVICTED.add(appended.evicted);
-        reply(ctx, appended.last_seq, evicted.as_deref());
-
-        let events: &[_] = match (new.is_some(), appended.evicted > 0) {
-            (false, false) => &[c"session.append"],
-            (false, true) => &[c"session.append", c"session.evict"],
-            (true, false) => &[c"session.create", c"session.append"],
-            (true, true) => &[c"session.create", c"session.append", c"session.evict"],
-        };
-        if new.is_none() && !ctx.is_heard() {
-            settled.publish_unheard(ctx, key, events);
+        },
+        (None, _) if request.xx => {
+            ctx.reply_null();
             return Ok(());
         }
-        let mut effect = ctx.effect(c"SESSION.APPEND");
-        effect.arg(key);
-        if let Some(token) = request.dedup {
-            effect.word(Word::Dedup).bytes(token.as_bytes());
-        }
-        if let Some(maxlen) = request.maxlen {
-            effect.word(Word::MaxLen).int(maxlen as i64);
-        }
-        if let Some(tokens) = request.tokens {
-            effect.word(Word::Tokens).int(i64::from(tokens));
-        }
-        match &new {
-            None => {
-                settled.add_to(&mut effect);
-                effect.args(request.tail_args.iter().copied());
-                settled.publish(ctx, key, &[&effect], events);
-            }
-            Some(new) => {
-                settled.add_behind_creation(&mut effect);
-                effect.args(request.tail_args.iter().copied());
-                let creation = new.effect(ctx, key, &settled);
-                settled.publish(ctx, key, &[&creation, &effect], events);
-            }
-        }
-        Ok(())
+        _ => {}
     }
+    target.check(&request.options)?;
+    if target.session().is_none() {
+        let session = NewSession::implicit();
+        target.create(&session, &request.options, &moment);
+        new = Some(session);
+    }
+    let mut evicted: Option<Vec<Vec<u8>>> = request.evicted.then(Vec::new);
+    let appended = target.change(|session| {
+        let appended = session.append(batch, request.maxlen, moment.now, evicted.as_mut());
+        if let Some((token, print)) = print {
+            session.remember(token, print);
+        }
+        appended
+    });
+    let Some(appended) = appended else {
+        return Err(error::no_session(key.bytes()));
+    };
+    let settled = target.settle(&request.options, &moment, true);
+    drop(target);
+
+    info::APPENDED.add(batch.len() as u64);
+    info::EVICTED.add(appended.evicted);
+    reply(ctx, appended.last_seq, evicted.as_deref());
+
+    let events: &[_] = match (new.is_some(), appended.evicted > 0) {
+        (false, false) => &[c"session.append"],
+        (false, true) => &[c"session.append", c"session.evict"],
+        (true, false) => &[c"session.create", c"session.append"],
+        (true, true) => &[c"session.create", c"session.append", c"session.evict"],
+    };
+    if new.is_none() && !ctx.is_heard() {
+        settled.publish_unheard(ctx, key, events);
+        return Ok(());
+    }
+    let mut effect = ctx.effect(c"SESSION.APPEND");
+    effect.arg(key);
+    if let Some(token) = request.dedup {
+        effect.word(Word::Dedup).bytes(token.as_bytes());
+    }
+    if let Some(maxlen) = request.maxlen {
+        effect.word(Word::MaxLen).int(maxlen as i64);
+    }
+    if let Some(tokens) = request.tokens {
+        effect.word(Word::Tokens).int(i64::from(tokens));
+    }
+    match &new {
+        None => {
+            settled.add_to(&mut effect);
+            effect.args(request.tail_args.iter().copied());
+            settled.publish(ctx, key, &[&effect], events);
+        }
+        Some(new) => {
+            settled.add_behind_creation(&mut effect);
+            effect.args(request.tail_args.iter().copied());
+            let creation = new.effect(ctx, key, &settled);
+            settled.publish(ctx, key, &[&creation, &effect], events);
+        }
+    }
+    Ok(())
 }
 
 /// What makes two appends the same: their arguments from `MSG` or `JSON` on, the word itself in any case.

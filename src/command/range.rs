@@ -4,7 +4,7 @@ use redis_session_core::{Bounds, Range as Selection};
 
 use crate::args::{self, is, once, once_flag, Cursor};
 use crate::error;
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
 use crate::table::{arg, flag, key, many_token, one_of, opt, token, word, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 
@@ -47,7 +47,7 @@ struct Request<'a> {
     malformed: bool,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum By {
     Seq,
     Time,
@@ -82,30 +82,6 @@ fn parse<'a>(args: Args<'a>) -> args::Result<Request<'a>> {
     Ok(request)
 }
 
-/// `-`, `+`, `n` or `(n`, as an end that is included. `None`: nothing can lie there.
-fn end(value: Arg<'_>, name: &str, is_start: bool, min: i64) -> args::Result<Option<i64>> {
-    let (exclusive, digits) = match value.bytes() {
-        b"-" => return Ok(Some(min)),
-        b"+" => return Ok(Some(i64::MAX)),
-        [b'(', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    let number = args::parse_int(digits)
-        .filter(|number| *number >= min)
-        .ok_or_else(|| -> ErrorReply {
-            format!(
-                "ERR {name} must be '-', '+' or an integer from {min} to {}, exclusive with '(' before it",
-                i64::MAX
-            )
-            .into()
-        })?;
-    Ok(match (exclusive, is_start) {
-        (false, _) => Some(number),
-        (true, true) => number.checked_add(1),
-        (true, false) => number.checked_sub(1),
-    })
-}
-
 fn bounds(args: Args<'_>, by: Option<By>) -> args::Result<Option<Bounds>> {
     let (start, stop) = (args[2], args[3]);
     Ok(match by {
@@ -113,19 +89,13 @@ fn bounds(args: Args<'_>, by: Option<By>) -> args::Result<Option<Bounds>> {
             start: args::int(start.bytes(), "start", i64::MIN, i64::MAX)?,
             stop: args::int(stop.bytes(), "stop", i64::MIN, i64::MAX)?,
         }),
-        Some(by) => {
-            let min = if by == By::Seq { 0 } else { i64::MIN };
-            match (end(start, "start", true, min)?, end(stop, "stop", false, min)?) {
-                (Some(from), Some(to)) if from <= to && to >= min => Some(match by {
-                    By::Seq => Bounds::Seq {
-                        from: from as u64,
-                        to: to as u64,
-                    },
-                    By::Time => Bounds::Time {
-                        from_ms: from,
-                        to_ms: to,
-                    },
-                }),
+        Some(By::Seq) => args::seq_bounds(start, stop)?.map(|(from, to)| Bounds::Seq { from, to }),
+        Some(By::Time) => {
+            match (
+                args::range_end(start, "start", true, i64::MIN)?,
+                args::range_end(stop, "stop", false, i64::MIN)?,
+            ) {
+                (Some(from_ms), Some(to_ms)) if from_ms <= to_ms => Some(Bounds::Time { from_ms, to_ms }),
                 _ => None,
             }
         }

@@ -194,3 +194,27 @@ fn create_string(bytes: &[u8]) -> *mut raw::RedisModuleString {
     // SAFETY: the server copies the bytes; without a context the string is the caller's to free.
     unsafe { api!(RedisModule_CreateString)(ptr::null_mut(), bytes.as_ptr().cast::<c_char>(), bytes.len()) }
 }
+
+/// A string of the server that is freed when dropped.
+pub(super) struct OwnString {
+    string: *mut raw::RedisModuleString,
+}
+
+impl OwnString {
+    pub fn new(bytes: &[u8]) -> Self {
+        OwnString {
+            string: create_string(bytes),
+        }
+    }
+
+    pub fn as_ptr(&self) -> *mut raw::RedisModuleString {
+        self.string
+    }
+}
+
+impl Drop for OwnString {
+    fn drop(&mut self) {
+        // SAFETY: one reference, taken when the string was made.
+        unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), self.string) };
+    }
+}

@@ -46,7 +46,7 @@ impl Ctx {
     }
 
     /// Opens the key for writing, whether it is there or not. Panics (into the guard) if it is open already.
-    #[inline]
+    #[inline(always)]
     pub fn open_key_write<T: NativeType>(&self, key: Arg<'_>) -> WriteKey<'_, T> {
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
         // SAFETY: context and name are live; a key opened for writing is never null.

@@ -108,6 +108,8 @@ unsafe fn first_missing_function() -> Option<&'static str> {
         RedisModule_ReplicateVerbatim,
         RedisModule_NotifyKeyspaceEvent,
         RedisModule_SignalModifiedKey,
+        RedisModule_GetSelectedDb,
+        RedisModule_PublishMessage,
         RedisModule_GetContextFlags,
         RedisModule_Milliseconds,
         RedisModule_SetModuleOptions,

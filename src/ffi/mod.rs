@@ -37,6 +37,7 @@ mod io;
 mod key;
 mod load;
 mod log;
+mod publish;
 mod reply;
 mod types;
 mod words;

@@ -128,6 +128,14 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithError)(self.as_ptr(), text.as_ptr().cast::<c_char>()) };
     }
 
+    /// Sends a line of text; a NUL would end it.
+    pub fn reply_simple_text(&self, text: &str) {
+        match std::ffi::CString::new(text) {
+            Ok(text) => self.reply_simple(&text),
+            Err(_) => self.reply_bulk(text.as_bytes()),
+        }
+    }
+
     /// Begins an array; its `len` elements follow.
     #[inline]
     pub fn reply_array(&self, len: usize) {

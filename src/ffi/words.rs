@@ -18,16 +18,23 @@ macro_rules! words {
 }
 
 words! {
+    Add = "ADD",
+    Agent = "AGENT",
     At = "AT",
     Count = "COUNT",
+    Change = "CHANGE",
     Dedup = "DEDUP",
+    Entities = "ENTITIES",
+    Forget = "FORGET",
     Id = "ID",
+    Impact = "IMPACT",
     KeepTtl = "KEEPTTL",
     Limit = "LIMIT",
     MaxAge = "MAXAGE",
     MaxBytes = "MAXBYTES",
     MaxLen = "MAXLEN",
     MaxTokens = "MAXTOKENS",
+    Mention = "MENTION",
     Meta = "META",
     NoPin = "NOPIN",
     Now = "NOW",

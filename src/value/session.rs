@@ -28,7 +28,7 @@ impl SessionValue {
     }
 
     /// Changes the session, and the gauges with it.
-    #[inline]
+    #[inline(always)]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> R {
         let before = self.session.gauges();
         let result = change(&mut self.session);

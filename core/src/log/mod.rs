@@ -196,10 +196,10 @@ impl Log {
             if !sealed_before && self.head.bodies_bytes as usize * 2 > open.bodies.len() {
                 open.drop_dead(&mut self.head);
             }
-            reserve(&mut open.bodies, inline_bytes);
+            reserve(&mut open.bodies, inline_bytes, sealed_before);
         }
         if open.heads.capacity() - open.heads.len() < 24 {
-            let needed = open.heads.len() + 24;
+            let needed = if sealed_before { 128 } else { open.heads.len() + 24 }.max(open.heads.len() + 24);
             open.heads
                 .reserve_exact((needed + needed / 2).next_multiple_of(32) - open.heads.len());
         }
@@ -280,7 +280,7 @@ impl Log {
     // ---- trimming ---------------------------------------------------------------------------------------------------
 
     /// The oldest live record.
-    #[inline]
+    #[inline(always)]
     pub fn front(&self) -> Option<Front> {
         if self.count == 0 {
             return None;
@@ -309,7 +309,7 @@ impl Log {
     /// Drops the oldest live record, which `front` has just shown.
     ///
     /// Cost: O(1), the cutting of a half-dead chunk spread over its records.
-    #[inline]
+    #[inline(always)]
     pub fn drop_front(&mut self, front: &Front) {
         self.count -= 1;
         self.tokens -= u64::from(front.tokens);
@@ -1031,10 +1031,13 @@ fn compress(chunk: &mut Arc<Chunk>, compress_after_bytes: u32) {
     }
 }
 
-/// Grows by the allocator's size classes, so that little of a chunk stands empty.
-fn reserve(bytes: &mut Vec<u8>, more: usize) {
+/// Grows by the allocator's size classes, so that little of a chunk stands empty. The chunks after a log's first are about to be filled
+/// and grow in fewer steps: each costs as much as a tenth of an append.
+#[inline(never)]
+fn reserve(bytes: &mut Vec<u8>, more: usize, is_sure_to_fill: bool) {
     let needed = bytes.len() + more;
     let capacity = match needed {
+        0..=4096 if is_sure_to_fill => needed.next_multiple_of(1024),
         0..=128 => 128,
         129..=1024 => needed.next_power_of_two(),
         1025..=4096 => needed.next_multiple_of(512),

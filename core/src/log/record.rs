@@ -93,6 +93,7 @@ pub(crate) struct Base {
     pub time_ms: i64,
 }
 
+#[inline]
 pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Option<u32>) {
     let code = match entry.role {
         Role::User => 0,
@@ -115,7 +116,15 @@ pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Op
     fixed.put(entry.seq - base.seq);
     fixed.put(varint::zigzag(entry.time_ms.wrapping_sub(base.time_ms)));
     fixed.put(entry.body.len() as u64);
-    out.extend_from_slice(fixed.as_slice());
+    fixed.append_to(out);
+    if flags >= ROLE_NAMED {
+        write_rest(out, entry, shared, explicit_tokens);
+    }
+}
+
+/// What the flags say besides a common role.
+#[inline(never)]
+fn write_rest(out: &mut Vec<u8>, entry: &Entry<'_>, shared: Option<u32>, explicit_tokens: bool) {
     if explicit_tokens {
         varint::put(out, u64::from(entry.tokens));
     }

@@ -123,12 +123,9 @@ impl Model {
         for place in 0..self.messages.len() {
             let facts = message::read(&self.messages[place].body).unwrap();
             let Some(id) = facts.answers else { continue };
-            let call = (0..place).rev().find(|&earlier| {
-                message::read(&self.messages[earlier].body)
-                    .unwrap()
-                    .calls
-.contains(&id)
-            });
+            let call = (0..place)
+                .rev()
+                .find(|&earlier| message::read(&self.messages[earlier].body).unwrap().calls.contains(&id));
             goes[place] |= call.is_some_and(|call| goes[call]);
         }
         (0..goes.len()).filter(|place| goes[*place]).collect()
