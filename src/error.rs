@@ -1,5 +1,6 @@
 //! Every error a command replies, in the words of the contract. The first word is what a program looks at.
 
+use redis_session_core::agent::LeaseHeld;
 use redis_session_core::json;
 
 use crate::ffi::ErrorReply;
@@ -87,6 +88,21 @@ pub fn state_conflict(is: &str, wanted: &str) -> ErrorReply {
         quoted(wanted.as_bytes())
     )
     .into()
+}
+
+#[cold]
+pub fn lease_held(held: &LeaseHeld) -> ErrorReply {
+    format!(
+        "LEASEHELD agent '{}' holds the turn for {} ms more",
+        quoted(held.agent.as_bytes()),
+        held.left_ms
+    )
+    .into()
+}
+
+#[cold]
+pub fn too_many_agents(max_agents: u64) -> ErrorReply {
+    format!("TOOLARGE the session has {max_agents} agents, max-agents is {max_agents}").into()
 }
 
 #[cold]

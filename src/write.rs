@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
+use redis_session_core::agent::LeaseHeld;
 use redis_session_core::limits::Limits;
 use redis_session_core::session::{Changed, Creation, Now};
 use redis_session_core::Session;
@@ -19,6 +20,8 @@ pub struct Target<'c> {
     key: WriteKey<'c, SessionValue>,
     /// The expiry that goes with the value from its creation on, where this command made it.
     created: Option<CreatedExpiry>,
+    /// Messages that went with a change of something else.
+    evicted: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +66,11 @@ impl<'c> Target<'c> {
         if let Found::WrongType = key.get() {
             return Err(WRONGTYPE.into());
         }
-        Ok(Target { key, created: None })
+        Ok(Target {
+            key,
+            created: None,
+            evicted: 0,
+        })
     }
 
     /// Opens a key that must hold a session.
@@ -83,12 +90,37 @@ impl<'c> Target<'c> {
         }
     }
 
-    /// `LEASE` and `IFVERSION`.
+    /// The guards of a writing command: while a lease lives its token is needed; what is given is checked. What a primary sends has been
+    /// judged there.
     #[inline]
-    pub fn check(&self, options: &WriteOptions) -> Result<()> {
+    pub fn check(&self, options: &WriteOptions, moment: &Moment) -> Result<()> {
+        let Some(session) = self.session() else {
+            return self.check_guards(options, moment);
+        };
+        if options.lease.is_none() && session.may_be_leased() && !moment.obeys {
+            if let Some(lease) = session.living_lease(moment.now.now_ms) {
+                info::CONFLICTS.add(1);
+                let left_ms = lease.expires_at_ms - moment.now.now_ms;
+                return Err(error::lease_held(&LeaseHeld {
+                    agent: lease.agent.clone(),
+                    left_ms,
+                }));
+            }
+        }
+        self.check_guards(options, moment)
+    }
+
+    /// Those of `LEASE` and `IFVERSION` that are given.
+    #[inline]
+    pub fn check_guards(&self, options: &WriteOptions, moment: &Moment) -> Result<()> {
         if let Some(token) = options.lease {
-            // No lease lives, so no token is good.
-            return Err(error::lease_lost(token));
+            let living = self
+                .session()
+                .and_then(|session| session.living_lease(moment.now.now_ms));
+            if living.is_none_or(|lease| lease.token != token) {
+                info::CONFLICTS.add(1);
+                return Err(error::lease_lost(token));
+            }
         }
         if let Some(wanted) = options.if_version {
             let is = self.session().map_or(0, Session::version);
@@ -133,6 +165,15 @@ impl<'c> Target<'c> {
         self.created = Some(CreatedExpiry { ttl_ms, at_ms });
     }
 
+    /// The same as [`Target::change`] for a change of anything but messages: what `maxage` has passed goes with it, and is counted and told.
+    pub fn change_beside_messages<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+        let messages = |target: &Self| target.session().map_or(0, |session| session.gauges().messages);
+        let before = messages(self);
+        let result = self.change(change);
+        self.evicted += before.saturating_sub(messages(self));
+        result
+    }
+
     /// Changes the session; nothing happens where there is none.
     #[inline(always)]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
@@ -153,6 +194,7 @@ impl<'c> Target<'c> {
             return self.settle_as_told(options, moment, changed);
         }
         let mut settled = Settled::new(moment, changed);
+        settled.evicted = self.evicted;
         if changed && !moment.obeys {
             if let Some(at_ms) = self.slide(moment.now.now_ms) {
                 settled.expiry = ExpiryFact::At(at_ms);
@@ -177,6 +219,7 @@ impl<'c> Target<'c> {
     #[inline(never)]
     fn settle_as_told(&mut self, options: &WriteOptions, moment: &Moment, changed: bool) -> Settled {
         let mut settled = Settled::new(moment, changed);
+        settled.evicted = self.evicted;
         if let Some(created) = self.created {
             settled.created = true;
             settled.changed = true;
@@ -302,6 +345,7 @@ pub struct Settled {
     ttl_ms: Option<u64>,
     expiry: ExpiryFact,
     moment: Moment,
+    evicted: u64,
 }
 
 impl Settled {
@@ -314,6 +358,7 @@ impl Settled {
             ttl_ms: None,
             expiry: ExpiryFact::Untouched,
             moment: *moment,
+            evicted: 0,
         }
     }
 
@@ -408,6 +453,10 @@ impl Settled {
 
     fn tell(&self, ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
         tell(ctx, key, events);
+        if self.evicted > 0 {
+            info::EVICTED.add(self.evicted);
+            ctx.notify(c"session.evict", key);
+        }
         if self.deleted {
             ctx.notify_generic(c"del", key);
         }

@@ -57,7 +57,14 @@ impl Session {
         }
         let events = self.event_span(now_ms);
         let seq = |seq: Option<u64>| seq.map_or("null".to_owned(), |seq| seq.to_string());
-        out.extend_from_slice(b"},\"agents\":[]");
+        out.extend_from_slice(b"},\"agents\":[");
+        for (i, (name, agent)) in self.agents().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            agent.write_json(name, &mut out);
+        }
+        out.push(b']');
         write_number(&mut out, ",\"events\":{\"count\":", events.count);
         let ends = format!(
             ",\"first_seq\":{},\"last_seq\":{}",
@@ -65,7 +72,12 @@ impl Session {
             seq(events.last_seq)
         );
         out.extend_from_slice(ends.as_bytes());
-        out.extend_from_slice(b"},\"checkpoints\":[],\"lease\":null,\"meta\":");
+        out.extend_from_slice(b"},\"checkpoints\":[],\"lease\":");
+        match self.living_lease(now_ms) {
+            Some(lease) => lease.write_json(&mut out),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",\"meta\":");
         out.extend_from_slice(self.meta().unwrap_or("null").as_bytes());
         out.push(b'}');
         out

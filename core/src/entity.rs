@@ -150,6 +150,15 @@ pub struct Entities {
     text_bytes: usize,
 }
 
+/// A text as words and types are compared, without case. Letter by letter: what a letter becomes does not depend on its neighbours, so the
+/// beginning of a word stays one.
+pub fn folded(text: &str) -> String {
+    text.chars()
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        .collect()
+}
+
 /// The type of an entity of which nothing but an id is known.
 pub const UNKNOWN_TYPE: &str = "unknown";
 

@@ -112,6 +112,9 @@ impl Session {
         self.last_seq += 1;
         let seq = self.last_seq;
         let body = compose(event, seq, now.content_ms, self.state());
+        if let Some(agent) = event.agent {
+            self.see(agent, now.now_ms);
+        }
         let cold = self.cold_mut();
         if let Some(state) = event.state {
             cold.state = (state != crate::session::INITIAL_STATE).then(|| state.to_owned());

@@ -57,11 +57,22 @@ type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawString<'a> {
     bytes: &'a [u8],
-    escaped: bool,
+    /// 0 if it was written without escapes. A whole word: with padding behind it, the compiler would keep strings in memory.
+    escapes: usize,
 }
 
 impl<'a> RawString<'a> {
+    /// Puts together again what [`RawString::raw`] and [`RawString::is_escaped`] have said.
+    #[inline]
+    pub(crate) fn from_parts(bytes: &'a [u8], is_escaped: bool) -> Self {
+        RawString {
+            bytes,
+            escapes: usize::from(is_escaped),
+        }
+    }
+
     /// The bytes between the quotes as they were written.
+    #[inline]
     pub fn raw(&self) -> &'a [u8] {
         self.bytes
     }
@@ -71,7 +82,7 @@ impl<'a> RawString<'a> {
     pub fn decode(&self) -> Cow<'a, str> {
         // The whole text was checked: the check of this part of it does not fail.
         let text = std::str::from_utf8(self.bytes).unwrap_or_default();
-        if self.escaped {
+        if self.is_escaped() {
             Cow::Owned(unescape(text))
         } else {
             Cow::Borrowed(text)
@@ -81,13 +92,13 @@ impl<'a> RawString<'a> {
     /// Whether it was written with escapes, so that its bytes are not the string.
     #[inline]
     pub fn is_escaped(&self) -> bool {
-        self.escaped
+        self.escapes != 0
     }
 
     /// Whether the string is this one.
     #[inline]
     pub fn is(&self, text: &str) -> bool {
-        if self.escaped {
+        if self.is_escaped() {
             self.decode() == text
         } else {
             self.bytes == text.as_bytes()
@@ -115,26 +126,49 @@ impl<'a> Value<'a> {
     }
 }
 
+/// What is done with an object's members. Strings are most of what messages are made of; apart from other values they need not be
+/// put into a [`Value`] and taken out again.
+pub trait Members<'a> {
+    fn string(&mut self, key: RawString<'a>, value: RawString<'a>);
+    /// Any other value.
+    fn other(&mut self, key: RawString<'a>, value: Value<'a>);
+}
+
+impl<'a, F: FnMut(RawString<'a>, Value<'a>)> Members<'a> for F {
+    fn string(&mut self, key: RawString<'a>, value: RawString<'a>) {
+        self(key, Value::String(value));
+    }
+
+    fn other(&mut self, key: RawString<'a>, value: Value<'a>) {
+        self(key, value);
+    }
+}
+
 /// Checks that `text` is one JSON object in UTF-8 with nothing but white space around it, and gives each of its members to `member`.
-#[inline]
-pub fn read_object<'a>(text: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) -> Result<()> {
-    let mut seen = u8x16::splat(0);
-    let rest = object(text, skip_space(text), 0, &mut seen, member)?;
+pub fn read_object<'a>(text: &'a [u8], mut member: impl FnMut(RawString<'a>, Value<'a>)) -> Result<()> {
+    read_members(text, &mut member)
+}
+
+/// The same of a visitor.
+#[inline(always)]
+pub fn read_members<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Result<()> {
+    let mut seen = 0;
+    let rest = object(text, skip_space(text), 0, &mut seen, members)?;
     let rest = skip_space(rest);
     if !rest.is_empty() {
         return Err(error(text, rest, Problem::Trailing));
     }
     // Outside of strings everything was compared with ASCII; most strings are ASCII too, which was seen on the way.
-    if seen.to_bitmask() != 0 {
+    if seen != 0 {
         return check_utf8(text);
     }
     Ok(())
 }
 
 /// Gives each member of an object that [`read_object`] has already accepted.
-pub fn members<'a>(text: &'a [u8], member: impl FnMut(RawString<'a>, Value<'a>)) {
+pub fn members<'a>(text: &'a [u8], mut member: impl FnMut(RawString<'a>, Value<'a>)) {
     // Accepted before, at whatever depth: only a caller's mistake could fail here, and then there are fewer members.
-    let _ = object(text, skip_space(text), 0, &mut { UNSEEN }, member);
+    let _ = object(text, skip_space(text), 0, &mut 0, &mut member);
 }
 
 /// Gives each element of an array that [`read_object`] has already accepted.
@@ -146,10 +180,10 @@ pub fn elements<'a>(text: &'a [u8], element: impl FnMut(Value<'a>)) {
 // itself goes along for the places in errors. So the cursor is two registers wherever functions are inlined, and nothing of the
 // loop over an object's members goes through memory; what few bodies have is in functions of its own.
 //
-// `seen` collects the bytes of plain strings, of which only the highest bits matter: whether there may be anything beyond ASCII.
+// `seen` is not 0 if there may be anything beyond ASCII.
 
 /// What is in the text besides plain strings is looked at by the check of the whole text.
-const UNSEEN: u8x16 = u8x16::splat(0x80);
+const UNSEEN: u32 = 1;
 
 #[cold]
 fn error(text: &[u8], rest: &[u8], what: Problem) -> Error {
@@ -219,8 +253,8 @@ fn object<'a>(
     text: &'a [u8],
     rest: &'a [u8],
     depth: u32,
-    seen: &mut u8x16,
-    mut member: impl FnMut(RawString<'a>, Value<'a>),
+    seen: &mut u32,
+    members: &mut impl Members<'a>,
 ) -> Result<&'a [u8]> {
     let Some(mut left) = behind(rest, b'{') else {
         return Err(expected(text, rest, "'{'"));
@@ -237,18 +271,16 @@ fn object<'a>(
         let Some(after) = behind(left, b':') else {
             return Err(expected(text, left, "':'"));
         };
-        let value;
-        (value, left) = match behind(after, b'"') {
-            Some(string) => {
-                let (string, after) = string_behind_quote(text, string, seen)?;
-                (Value::String(string), after)
-            }
-            None => {
-                *seen |= UNSEEN;
-                other_value(text, after, depth + 1)?
-            }
-        };
-        member(key, value);
+        if let Some(string) = behind(after, b'"') {
+            let value;
+            (value, left) = string_behind_quote(text, string, seen)?;
+            members.string(key, value);
+        } else {
+            let value;
+            (value, left) = other_value(text, after, depth + 1)?;
+            *seen |= UNSEEN;
+            members.other(key, value);
+        }
         let Some(after) = behind(left, b',') else {
             return behind(left, b'}').ok_or_else(|| expected(text, left, "','"));
         };
@@ -274,7 +306,7 @@ fn array<'a>(text: &'a [u8], rest: &'a [u8], depth: u32, mut element: impl FnMut
         let value;
         (value, left) = match behind(left, b'"') {
             Some(string) => {
-                let (string, after) = string_behind_quote(text, string, &mut { UNSEEN })?;
+                let (string, after) = string_behind_quote(text, string, &mut 0)?;
                 (Value::String(string), after)
             }
             None => other_value(text, left, depth + 1)?,
@@ -293,7 +325,7 @@ fn other_value<'a>(text: &'a [u8], rest: &'a [u8], depth: u32) -> Result<(Value<
     let rest = skip_space(rest);
     match rest.first() {
         Some(b'{') => {
-            let after = object(text, rest, depth, &mut { UNSEEN }, |_, _| ())?;
+            let after = object(text, rest, depth, &mut 0, &mut |_, _| ())?;
             Ok((Value::Object(&rest[..rest.len() - after.len()]), after))
         }
         Some(b'[') => {
@@ -348,13 +380,13 @@ fn number<'a>(text: &[u8], rest: &'a [u8]) -> Result<&'a [u8]> {
 
 /// Reads a string of which the opening quote has been passed.
 #[inline(always)]
-fn string_behind_quote<'a>(text: &'a [u8], rest: &'a [u8], seen: &mut u8x16) -> Result<(RawString<'a>, &'a [u8])> {
+fn string_behind_quote<'a>(text: &'a [u8], rest: &'a [u8], seen: &mut u32) -> Result<(RawString<'a>, &'a [u8])> {
     let end = plain_bytes(text, rest, seen);
     match rest.get(end) {
         Some(b'"') => Ok((
             RawString {
                 bytes: &rest[..end],
-                escaped: false,
+                escapes: 0,
             },
             &rest[end + 1..],
         )),
@@ -373,7 +405,7 @@ fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Re
         let after = match left {
             [b'"', after @ ..] => {
                 let bytes = &rest[..end];
-                return Ok((RawString { bytes, escaped: true }, after));
+                return Ok((RawString { bytes, escapes: 1 }, after));
             }
             [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => after,
             [b'\\', b'u', digits @ ..] => {
@@ -392,20 +424,23 @@ fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Re
             [b'\\'] | [] => return Err(error(text, &[], Problem::UnexpectedEnd)),
             [_, ..] => return Err(error(text, left, Problem::ControlCharacter)),
         };
-        end = rest.len() - after.len() + plain_bytes(text, after, &mut { UNSEEN });
+        end = rest.len() - after.len() + plain_bytes(text, after, &mut 0);
     }
 }
 
 /// How many bytes at the beginning of `rest`, which ends `text`, are plain string text: what ends them is a quote, a backslash,
 /// a control character or the end.
 #[inline(always)]
-fn plain_bytes(text: &[u8], rest: &[u8], seen: &mut u8x16) -> usize {
+fn plain_bytes(text: &[u8], rest: &[u8], seen: &mut u32) -> usize {
     let mut left = rest;
+    // Of all bytes together only the highest bits are looked at, once.
+    let mut bits = u8x16::splat(0);
     while let Some((block, after)) = left.split_first_chunk::<16>() {
         let bytes = u8x16::from(*block);
-        *seen |= bytes;
+        bits |= bytes;
         let special = special_bytes(bytes).to_bitmask();
         if special != 0 {
+            *seen |= bits.to_bitmask();
             return rest.len() - left.len() + special.trailing_zeros() as usize;
         }
         left = after;
@@ -413,7 +448,7 @@ fn plain_bytes(text: &[u8], rest: &[u8], seen: &mut u8x16) -> usize {
     // The text's last 16 bytes once more, and of these only what is left.
     if let Some(block) = text.last_chunk::<16>() {
         let bytes = u8x16::from(*block);
-        *seen |= bytes;
+        *seen |= (bits | bytes).to_bitmask();
         let special = special_bytes(bytes).to_bitmask() >> (16 - left.len());
         return rest.len() - left.len() + left.len().min(special.trailing_zeros() as usize);
     }
@@ -498,12 +533,12 @@ type Member<'a> = (&'a [u8], Cow<'a, [u8]>);
 
 /// Members in their order: the key as it was written, and the value's bytes. `None` where one was removed.
 #[derive(Default)]
-struct Members<'a> {
+struct Merged<'a> {
     order: Vec<Option<Member<'a>>>,
     places: HashMap<Cow<'a, str>, usize>,
 }
 
-impl<'a> Members<'a> {
+impl<'a> Merged<'a> {
     fn get(&self, key: &RawString<'a>) -> Option<&[u8]> {
         let place = *self.places.get(&key.decode())?;
         self.order[place].as_ref().map(|(_, value)| value.as_ref())
@@ -520,7 +555,7 @@ impl<'a> Members<'a> {
 }
 
 fn merge(target: Option<&[u8]>, patch: &[u8]) -> Vec<u8> {
-    let mut merged = Members::default();
+    let mut merged = Merged::default();
     if let Some(target) = target {
         members(target, |key, value| merged.set(key, Some(value_bytes(&value))));
     }

@@ -9,6 +9,7 @@
 //! | [`messages`] | the conversation under its window: exchanges, pins, what goes and what stays |
 //! | [`log`] | the append-only log in chunks that messages stand in: bytes, sharing, compression |
 //! | [`message`] | what is read from a body, and the bodies composed here |
+//! | [`agent`] | who works on a session, and whose turn it is |
 //! | [`event`] | what agents recorded, and the state they moved |
 //! | [`entity`], [`dedup`], [`limits`] | what a session knows beside its messages |
 //! | [`json`], [`time`], [`hash`], [`shared`] | the ground: a strict JSON reader, ISO 8601, stable hashes, bodies kept once |
@@ -45,6 +46,7 @@
 //! assert_eq!(session.message_count(start_ms), 1);
 //! ```
 
+pub mod agent;
 pub mod dedup;
 mod document;
 pub mod entity;

@@ -34,24 +34,22 @@ impl<'a> Role<'a> {
     }
 
     /// The same of a string in a body. Common names are compared as they are written there.
-    #[inline]
+    #[inline(always)]
     fn from_json(name: RawString<'a>) -> Self {
-        if !name.is_escaped() {
-            let name = name.raw();
-            match name.len() {
-                4 if name == b"user" => return Role::User,
-                4 if name == b"tool" => return Role::Tool,
-                6 if name == b"system" => return Role::System,
-                9 if name == b"assistant" => return Role::Assistant,
-                _ => {}
-            }
+        let (raw, is_escaped) = (name.raw(), name.is_escaped());
+        // No name has a backslash.
+        match raw.len() {
+            4 if raw == b"user" => Role::User,
+            4 if raw == b"tool" => Role::Tool,
+            6 if raw == b"system" => Role::System,
+            9 if raw == b"assistant" => Role::Assistant,
+            _ => Role::from_any_json(raw, is_escaped),
         }
-        Role::from_any_json(name)
     }
 
     #[inline(never)]
-    fn from_any_json(name: RawString<'a>) -> Self {
-        Role::from_name(name.decode())
+    fn from_any_json(raw: &'a [u8], is_escaped: bool) -> Self {
+        Role::from_name(RawString::from_parts(raw, is_escaped).decode())
     }
 
     pub fn as_str(&self) -> &str {
@@ -88,42 +86,91 @@ pub struct Facts<'a> {
 /// - a body *calls* with `tool_calls[].id`, or `type:"function_call"` with `call_id`; it *answers* with `tool_call_id`, or
 ///   `type:"function_call_output"` with `call_id`.
 /// - a key given twice counts as given last; a value of another kind than expected counts as absent.
-#[inline]
 pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
-    let mut role = None;
-    let mut timestamp = None;
-    let mut created_at = None;
-    let mut token_count = None;
-    let mut ties = Ties::default();
-    json::read_object(body, |key, value| {
-        let key = if key.is_escaped() { known_key(key) } else { key.raw() };
-        // By length first: most keys are none of these, and one comparison says so. Then as a whole: a pattern would be compared byte by byte.
+    let mut reading = Reading::default();
+    json::read_members(body, &mut reading)?;
+    if reading.ties.are_none() {
+        return Ok(reading.plain_facts());
+    }
+    Ok(reading.tied_facts())
+}
+
+/// What has been met of a body.
+#[derive(Default)]
+struct Reading<'a> {
+    role: Option<Role<'a>>,
+    timestamp: Option<i64>,
+    created_at: Option<i64>,
+    token_count: Option<u32>,
+    ties: Ties<'a>,
+}
+
+impl<'a> json::Members<'a> for Reading<'a> {
+    #[inline(always)]
+    fn string(&mut self, key: RawString<'a>, value: RawString<'a>) {
+        let key = if key.is_escaped() {
+            known_key(key.raw())
+        } else {
+            key.raw()
+        };
+        // By length first: most keys are none of these, and one comparison says so. Then as a whole: a pattern would be compared byte by
+        // byte.
         match key.len() {
-            4 if key == b"role" => role = string(value).map(Role::from_json),
-            4 if key == b"type" => ties.kind = string(value),
-            7 if key == b"call_id" => ties.call_id = string(value),
-            9 if key == b"timestamp" => timestamp = time_ms(value),
-            10 if key == b"created_at" => created_at = time_ms(value),
-            10 if key == b"tool_calls" => ties.tool_calls = array(value),
-            11 if key == b"token_count" => token_count = count(value),
-            11 if key == b"entity_refs" => ties.entity_refs = array(value),
-            12 if key == b"tool_call_id" => ties.tool_call_id = string(value),
+            4 if key == b"role" => self.role = Some(Role::from_json(value)),
+            9 if key == b"timestamp" => self.timestamp = time_of_string(value),
+            10 if key == b"created_at" => self.created_at = time_of_string(value),
+            4 if key == b"type" => self.ties.kind = Some(value),
+            7 if key == b"call_id" => self.ties.call_id = Some(value),
+            12 if key == b"tool_call_id" => self.ties.tool_call_id = Some(value),
+            10 if key == b"tool_calls" => self.ties.tool_calls = None,
+            11 if key == b"token_count" => self.token_count = None,
+            11 if key == b"entity_refs" => self.ties.entity_refs = None,
             _ => {}
         }
-    })?;
-    let role_is_missing = role.is_none();
-    let facts = Facts {
-        role: role.unwrap_or(Role::Other),
-        time_ms: timestamp.or(created_at),
-        token_count,
-        calls: Vec::new(),
-        answers: None,
-        entity_refs: Vec::new(),
-    };
-    if ties.are_none() {
-        return Ok(facts);
     }
-    Ok(ties.added_to(facts, role_is_missing))
+
+    #[inline(never)]
+    fn other(&mut self, key: RawString<'a>, value: Value<'a>) {
+        let key = if key.is_escaped() {
+            known_key(key.raw())
+        } else {
+            key.raw()
+        };
+        match key {
+            b"role" => self.role = None,
+            b"timestamp" => self.timestamp = time_of_number(value),
+            b"created_at" => self.created_at = time_of_number(value),
+            b"token_count" => self.token_count = count(value),
+            b"type" => self.ties.kind = None,
+            b"call_id" => self.ties.call_id = None,
+            b"tool_call_id" => self.ties.tool_call_id = None,
+            b"tool_calls" => self.ties.tool_calls = array(value),
+            b"entity_refs" => self.ties.entity_refs = array(value),
+            _ => {}
+        }
+    }
+}
+
+impl<'a> Reading<'a> {
+    #[inline(always)]
+    fn plain_facts(self) -> Facts<'a> {
+        Facts {
+            role: self.role.unwrap_or(Role::Other),
+            time_ms: self.timestamp.or(self.created_at),
+            token_count: self.token_count,
+            calls: Vec::new(),
+            answers: None,
+            entity_refs: Vec::new(),
+        }
+    }
+
+    // Not part of the reader's own code: the facts of plain messages are put together without any of this.
+    #[inline(never)]
+    fn tied_facts(mut self) -> Facts<'a> {
+        let role_is_missing = self.role.is_none();
+        let ties = std::mem::take(&mut self.ties);
+        ties.added_to(self.plain_facts(), role_is_missing)
+    }
 }
 
 /// What plain messages do not have: what ties one to others and to entities, and the `type` that tells a call from its answer.
@@ -146,8 +193,6 @@ impl<'a> Ties<'a> {
             && self.entity_refs.is_none()
     }
 
-    // Not part of the reader's own code: the facts of plain messages are put together without any of this.
-    #[inline(never)]
     fn added_to(self, mut facts: Facts<'a>, role_is_missing: bool) -> Facts<'a> {
         if let Some(array) = self.tool_calls {
             json::elements(array, |element| facts.calls.extend(id_of(element)));
@@ -179,7 +224,7 @@ impl<'a> Ties<'a> {
 
 /// The one of the keys that [`read`] knows which `key` is, written with escapes; else none of them.
 #[cold]
-fn known_key(key: RawString<'_>) -> &'static [u8] {
+fn known_key(key: &[u8]) -> &'static [u8] {
     const KNOWN: [&str; 9] = [
         "role",
         "timestamp",
@@ -191,7 +236,7 @@ fn known_key(key: RawString<'_>) -> &'static [u8] {
         "entity_refs",
         "tool_call_id",
     ];
-    let key = key.decode();
+    let key = RawString::from_parts(key, true).decode();
     KNOWN
         .iter()
         .find(|known| **known == key)
@@ -214,13 +259,6 @@ pub fn call_hash(id: &str) -> u32 {
 #[inline]
 pub fn estimated_tokens(body_bytes: usize) -> u32 {
     u32::try_from(body_bytes.div_ceil(4)).unwrap_or(u32::MAX)
-}
-
-fn string<'a>(value: Value<'a>) -> Option<RawString<'a>> {
-    match value {
-        Value::String(string) => Some(string),
-        _ => None,
-    }
 }
 
 fn array<'a>(value: Value<'a>) -> Option<&'a [u8]> {
@@ -253,29 +291,26 @@ fn id_of<'a>(call: Value<'a>) -> Option<Cow<'a, str>> {
     id
 }
 
-/// An ISO 8601 string, or a number: seconds below 1e11, else milliseconds.
+/// An ISO 8601 string. What is written in the usual way has no escapes, and what has escapes is not written so.
 #[inline(always)]
-fn time_ms(value: Value<'_>) -> Option<i64> {
-    match value {
-        // What is written in the usual way has no escapes, and what has escapes is not written so.
-        Value::String(text) => time::parse_usual(text.raw()).or_else(|| any_time_ms(value)),
-        _ => any_time_ms(value),
-    }
+fn time_of_string(value: RawString<'_>) -> Option<i64> {
+    time::parse_usual(value.raw()).or_else(|| time_of_any_string(value.raw(), value.is_escaped()))
 }
 
+// The string's parts go into this function, not the string: that would have to be in memory for it.
 #[inline(never)]
-fn any_time_ms(value: Value<'_>) -> Option<i64> {
-    match value {
-        Value::String(text) => time::parse_iso_8601(&text.decode()),
-        Value::Number(digits) => {
-            let number: f64 = text(digits).parse().ok()?;
-            let time_ms = if number < 1e11 { number * 1000.0 } else { number };
-            (MIN_TIME_MS as f64..=MAX_TIME_MS as f64)
-                .contains(&time_ms)
-                .then_some(time_ms as i64)
-        }
-        _ => None,
-    }
+fn time_of_any_string(raw: &[u8], is_escaped: bool) -> Option<i64> {
+    time::parse_iso_8601(&RawString::from_parts(raw, is_escaped).decode())
+}
+
+/// Seconds below 1e11, else milliseconds.
+fn time_of_number(value: Value<'_>) -> Option<i64> {
+    let Value::Number(digits) = value else { return None };
+    let number: f64 = text(digits).parse().ok()?;
+    let time_ms = if number < 1e11 { number * 1000.0 } else { number };
+    (MIN_TIME_MS as f64..=MAX_TIME_MS as f64)
+        .contains(&time_ms)
+        .then_some(time_ms as i64)
 }
 
 /// A tool call of a message that is composed here.

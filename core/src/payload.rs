@@ -29,6 +29,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::agent::{Agent, Lease};
 use crate::dedup::Entry as DedupEntry;
 use crate::event::Events;
 use crate::json;
@@ -87,8 +88,35 @@ struct Header {
     /// From the oldest to the newest token.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dedup: Vec<DedupRow>,
-    /// How many chunks of each log follow: aside, main, set aside, events.
-    chunks: (u64, u64, u64, u64),
+    /// Name, joined at, last seen, meta.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<AgentRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseRow>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    last_lease_token: u64,
+    chunks: ChunkCounts,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AgentRow(String, i64, i64, Option<String>);
+
+/// Holder, token, expires at.
+#[derive(Serialize, Deserialize)]
+struct LeaseRow(String, u64, i64);
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// How many chunks of each log follow, in this order.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct ChunkCounts {
+    aside: u64,
+    main: u64,
+    set_aside: u64,
+    events: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -147,7 +175,15 @@ impl Session {
             pins: self.pins().to_vec(),
             entities,
             dedup: cold.map_or_else(Vec::new, |cold| cold.dedup.iter().map(dedup_row).collect()),
-            chunks: chunk_counts.into(),
+            agents: self.agents().map(agent_row).collect(),
+            lease: cold.and_then(|cold| cold.agents.lease.as_ref()).map(lease_row),
+            last_lease_token: cold.map_or(0, |cold| cold.agents.last_token),
+            chunks: ChunkCounts {
+                aside: chunk_counts[0],
+                main: chunk_counts[1],
+                set_aside: chunk_counts[2],
+                events: chunk_counts[3],
+            },
         };
         let mut bytes = vec![FORMAT];
         // Nothing in the header can fail to serialise into memory.
@@ -204,7 +240,12 @@ impl Session {
             return Err(PayloadError("an unknown format: written by a newer version"));
         }
         let header: Header = rmp_serde::from_slice(map).map_err(|_| PayloadError("an unreadable header"))?;
-        let (aside_chunks, main_chunks, set_aside_chunks, event_chunks) = header.chunks;
+        let ChunkCounts {
+            aside,
+            main,
+            set_aside,
+            events,
+        } = header.chunks;
         let mut session = session_of(header)?;
         let mut last_seq = 0;
         let mut load = |chunks: u64, check: fn(&[u8]) -> bool, is_message: bool| {
@@ -223,10 +264,10 @@ impl Session {
             }
             Ok::<_, PayloadError>(log)
         };
-        let aside = load(aside_chunks, is_body, true)?;
-        let main = load(main_chunks, is_body, true)?;
-        let set_aside = load(set_aside_chunks, |_| true, false)?;
-        let events = load(event_chunks, is_body, false)?;
+        let aside = load(aside, is_body, true)?;
+        let main = load(main, is_body, true)?;
+        let set_aside = load(set_aside, |_| true, false)?;
+        let events = load(events, is_body, false)?;
         session.messages = Messages::from_logs(aside, main);
         if !set_aside.is_empty() {
             session.cold_mut().set_aside = set_aside;
@@ -297,6 +338,20 @@ impl Session {
                 ControlFlow::<()>::Continue(())
             });
         }
+        for (name, agent) in self.agents() {
+            part(name.as_bytes());
+            part(&agent.joined_at_ms.to_le_bytes());
+            part(&agent.last_seen_ms.to_le_bytes());
+            part(agent.meta.as_deref().unwrap_or("").as_bytes());
+        }
+        if cold.agents.last_token > 0 {
+            part(&cold.agents.last_token.to_le_bytes());
+        }
+        if let Some(lease) = &cold.agents.lease {
+            part(lease.agent.as_bytes());
+            part(&lease.token.to_le_bytes());
+            part(&lease.expires_at_ms.to_le_bytes());
+        }
         for (token, entry) in cold.dedup.iter() {
             part(token.as_bytes());
             part(&entry.fingerprint.to_le_bytes());
@@ -311,6 +366,19 @@ fn dedup_row((token, entry): (&str, DedupEntry)) -> DedupRow {
         ((entry.fingerprint >> 64) as u64, entry.fingerprint as u64),
         entry.seq,
     )
+}
+
+fn agent_row((name, agent): (&str, &Agent)) -> AgentRow {
+    AgentRow(
+        name.to_owned(),
+        agent.joined_at_ms,
+        agent.last_seen_ms,
+        agent.meta.clone(),
+    )
+}
+
+fn lease_row(lease: &Lease) -> LeaseRow {
+    LeaseRow(lease.agent.clone(), lease.token, lease.expires_at_ms)
 }
 
 fn session_of(header: Header) -> Result<Session, PayloadError> {
@@ -367,12 +435,41 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
         cold.dedup
             .remember(&token, u128::from(high) << 64 | u128::from(low), seq, u64::MAX);
     }
+    for AgentRow(name, joined_at_ms, last_seen_ms, meta) in header.agents {
+        let is_sound = is_text(&name)
+            && is_time(joined_at_ms)
+            && is_time(last_seen_ms)
+            && meta
+                .as_ref()
+                .is_none_or(|meta| json::read_object(meta.as_bytes(), |_, _| ()).is_ok());
+        refuse(!is_sound, "an agent that does not hold together")?;
+        cold.agents.by_name.insert(
+            name,
+            Agent {
+                joined_at_ms,
+                last_seen_ms,
+                meta,
+            },
+        );
+    }
+    refuse(header.last_lease_token > MAX_COUNTER, "a lease token out of range")?;
+    cold.agents.last_token = header.last_lease_token;
+    if let Some(LeaseRow(agent, token, expires_at_ms)) = header.lease {
+        let is_sound = is_text(&agent) && token <= header.last_lease_token && is_time(expires_at_ms);
+        refuse(!is_sound, "a lease that does not hold together")?;
+        cold.agents.lease = Some(Lease {
+            agent,
+            token,
+            expires_at_ms,
+        });
+    }
     let is_needed = cold.scope.is_some()
         || cold.state.is_some()
         || cold.meta.is_some()
         || !cold.pins.is_empty()
         || !cold.entities.is_empty()
-        || !cold.dedup.is_empty();
+        || !cold.dedup.is_empty()
+        || !cold.agents.is_empty();
     Ok(Session {
         id: Uuid::from_u64_pair(header.id.0, header.id.1),
         version: header.version,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
+
 use crate::log::{Body, Head, Position};
 use crate::session::Session;
 
@@ -201,6 +203,9 @@ impl Session {
         let hidden = self.hidden(now_ms);
         let mut chooser = Chooser::new(bounds);
         if self.pins().is_empty() && bounds.roles.is_empty() && hidden.is_empty() {
+            if bounds.maxtokens == 0 && bounds.maxlen == 0 {
+                return self.everything();
+            }
             self.choose_from_the_end(&mut chooser);
             let omitted = self.messages.len() - chooser.seqs.len() as u64;
             return chooser.context(omitted);
@@ -245,6 +250,21 @@ impl Session {
         chooser.context(omitted)
     }
 
+    /// What is chosen where nothing bounds it.
+    fn everything(&self) -> Context {
+        let sums = self.messages.sums();
+        let mut seqs = Vec::with_capacity(sums.messages as usize);
+        self.messages.scan(|head, _| {
+            seqs.push(head.seq);
+            ControlFlow::<()>::Continue(())
+        });
+        Context {
+            seqs,
+            tokens: sums.tokens,
+            omitted: 0,
+        }
+    }
+
     fn choose_from_the_end(&self, chooser: &mut Chooser<'_>) {
         let mut newest_root = None;
         let mut newest = ContextExchange::default();
@@ -266,6 +286,12 @@ impl Session {
         self.messages.scan_rev(u64::MAX, |head, _| {
             if head.exchange() == newest_root {
                 return ControlFlow::Continue(());
+            }
+            if waiting.is_empty() && head.root.is_none() {
+                return match chooser.take_one_if_it_fits(head.seq, head.tokens) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                };
             }
             let mut exchange = waiting.remove(&head.exchange()).unwrap_or_default();
             exchange.add(head.seq, head.tokens);
@@ -297,7 +323,7 @@ impl Session {
 
 #[derive(Debug, Default)]
 struct ContextExchange {
-    seqs: Vec<u64>,
+    seqs: SmallVec<[u64; 4]>,
     tokens: u64,
     pinned: bool,
 }
@@ -319,24 +345,37 @@ impl<'a> Chooser<'a> {
     fn new(bounds: &'a ContextBounds<'a>) -> Self {
         Chooser {
             bounds,
-            seqs: Vec::new(),
+            seqs: Vec::with_capacity(32),
             tokens: 0,
         }
     }
 
     fn take(&mut self, exchange: &ContextExchange) {
-        self.seqs.extend(&exchange.seqs);
+        self.seqs.extend_from_slice(&exchange.seqs);
         self.tokens += exchange.tokens;
     }
 
     fn take_if_it_fits(&mut self, exchange: &ContextExchange) -> bool {
-        let within = |sum: u64, bound: u64| bound == 0 || sum <= bound;
-        let fits = within(self.tokens + exchange.tokens, self.bounds.maxtokens)
-            && within((self.seqs.len() + exchange.seqs.len()) as u64, self.bounds.maxlen);
+        let fits = self.has_room_for(exchange.seqs.len(), exchange.tokens);
         if fits {
             self.take(exchange);
         }
         fits
+    }
+
+    fn take_one_if_it_fits(&mut self, seq: u64, tokens: u32) -> bool {
+        let fits = self.has_room_for(1, u64::from(tokens));
+        if fits {
+            self.seqs.push(seq);
+            self.tokens += u64::from(tokens);
+        }
+        fits
+    }
+
+    fn has_room_for(&self, messages: usize, tokens: u64) -> bool {
+        let within = |sum: u64, bound: u64| bound == 0 || sum <= bound;
+        within(self.tokens + tokens, self.bounds.maxtokens)
+            && within((self.seqs.len() + messages) as u64, self.bounds.maxlen)
     }
 
     fn context(mut self, omitted: u64) -> Context {

@@ -1,6 +1,6 @@
 //! Which entity a word means: a pronoun by the types it can stand for, anything else by name.
 
-use crate::entity::Entity;
+use crate::entity::{folded, Entity};
 use crate::session::Session;
 
 /// Which entities a word can mean.
@@ -33,15 +33,15 @@ impl Session {
     ///
     /// Cost: O(entities).
     pub fn resolve(&self, word: &str, any: bool) -> Vec<(&str, &Entity)> {
-        let word = word.to_lowercase();
+        let word = folded(word);
         let all = || self.entities();
         match reference_of(&word) {
             Reference::Anything => all().collect(),
             Reference::Types(types) => all()
-                .filter(|(_, entity)| types.iter().any(|name| entity.kind.eq_ignore_ascii_case(name)))
+                .filter(|(_, entity)| types.iter().any(|name| folded(&entity.kind) == *name))
                 .collect(),
             Reference::Name => {
-                let is_word = |text: &str| text.to_lowercase() == word;
+                let is_word = |text: &str| folded(text) == word;
                 let exact: Vec<_> = all()
                     .filter(|(id, entity)| is_word(id) || names(entity).any(is_word))
                     .collect();
@@ -64,9 +64,9 @@ fn names(entity: &Entity) -> impl Iterator<Item = &str> {
     std::iter::once(entity.name.as_str()).chain(entity.aliases.iter().map(String::as_str))
 }
 
-/// Whether `beginning`, in lower case, stands in `text` at the beginning of a word. A word begins at a letter or digit that follows none.
+/// Whether `beginning`, folded, stands in `text` at the beginning of a word. A word begins at a letter or digit that follows none.
 fn has_word_beginning(text: &str, beginning: &str) -> bool {
-    let text = text.to_lowercase();
+    let text = folded(text);
     let mut inside = false;
     text.char_indices().any(|(at, character)| {
         let begins = character.is_alphanumeric() && !inside;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::agent::Agents;
 use crate::dedup::{Dedup, Seen};
 use crate::entity::{Entities, Mention};
 use crate::event::Events;
@@ -47,6 +48,7 @@ pub(crate) struct Cold {
     pub entities: Entities,
     pub dedup: Dedup,
     pub events: Events,
+    pub agents: Agents,
     /// What a migration could not read as a message, byte for byte.
     pub set_aside: Log,
 }
@@ -265,6 +267,7 @@ impl Session {
                 + cold.entities.heap_bytes()
                 + cold.dedup.heap_bytes()
                 + cold.events.log.heap_bytes()
+                + cold.agents.heap_bytes()
                 + cold.set_aside.heap_bytes()
         });
         self.messages.heap_bytes() + cold

@@ -306,7 +306,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         }
         _ => {}
     }
-    target.check(&request.options)?;
+    target.check(&request.options, &moment)?;
     if target.session().is_none() {
         let session = NewSession::implicit();
         target.create(&session, &request.options, &moment);

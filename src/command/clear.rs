@@ -35,7 +35,7 @@ impl Handler for Clear {
         }
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let changed = target.change(|session| session.clear(moment.now)).unwrap_or_default();
         let settled = target.settle(&options, &moment, changed.is_any());
         drop(target);

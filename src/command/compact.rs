@@ -95,7 +95,7 @@ impl Handler for Compact {
             tokens: None,
         };
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&request.options)?;
+        target.check(&request.options, &moment)?;
         let changed = target
             .change(|session| session.compact(request.upto, &summary, moment.now))
             .unwrap_or_default();

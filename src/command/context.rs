@@ -80,7 +80,11 @@ impl Handler for Context {
         ctx.reply_bulk(b"omitted");
         ctx.reply_i64(context.omitted as i64);
         ctx.reply_bulk(b"entities");
-        let entities = session.entities().take(entities.unwrap_or(0));
+        let Some(most @ 1..) = entities else {
+            ctx.reply_array(0);
+            return Ok(());
+        };
+        let entities = session.entities().take(most);
         let list = ctx.reply_array_postponed();
         let mut json = Vec::new();
         for (id, entity) in entities {

@@ -112,11 +112,11 @@ impl Handler for Create {
             if !request.open {
                 return Err(error::busy_key(key.bytes()));
             }
-            target.check(&request.options)?;
+            target.check_guards(&request.options, &moment)?;
             reply(ctx, &id_text(session), key, false);
             return Ok(());
         }
-        target.check(&request.options)?;
+        target.check(&request.options, &moment)?;
         let mut limits = settings::default_limits();
         for (name, value) in &request.limits {
             if let Some(limit) = Limits::named(name.as_bytes()) {

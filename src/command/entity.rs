@@ -1,6 +1,6 @@
 //! `SESSION.ENTITY`: who and what a conversation is about.
 
-use redis_session_core::entity::{Entity, Mention, MentionError};
+use redis_session_core::entity::{folded, Entity, Mention, MentionError};
 use redis_session_core::session::Changed;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
@@ -211,7 +211,7 @@ impl Handler for EntityMention {
         let (options, mentions, tail) = parse_mention(ctx, args)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let mut new_session = None;
         if target.session().is_none() {
             let new = NewSession::implicit();
@@ -219,7 +219,7 @@ impl Handler for EntityMention {
             new_session = Some(new);
         }
         let new = target
-            .change(|session| session.mention_entities(&mentions, moment.now))
+            .change_beside_messages(|session| session.mention_entities(&mentions, moment.now))
             .unwrap_or(0);
         let settled = target.settle(&options, &moment, true);
         drop(target);
@@ -261,9 +261,9 @@ impl Handler for EntityForget {
         }
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let count = target
-            .change(|session| session.forget_entities(&ids, moment.now))
+            .change_beside_messages(|session| session.forget_entities(&ids, moment.now))
             .unwrap_or(0);
         let settled = target.settle(&options, &moment, count > 0);
         drop(target);
@@ -300,7 +300,7 @@ impl Handler for EntityList {
         let (mut kind, mut limit) = (None, None);
         while let Some(word) = cursor.next() {
             if is(word, "TYPE") {
-                let text = cursor.text(word, "TYPE")?.to_lowercase();
+                let text = folded(cursor.text(word, "TYPE")?);
                 once(&mut kind, word, text)?;
             } else if is(word, "LIMIT") {
                 let offset = cursor.int(word, "LIMIT offset", 0, i64::MAX)?;
@@ -316,7 +316,7 @@ impl Handler for EntityList {
         match opened.get() {
             Found::Value(value) => {
                 let list = ctx.reply_array_postponed();
-                let of_kind = |entity: &Entity| kind.as_ref().is_none_or(|kind| entity.kind.to_lowercase() == *kind);
+                let of_kind = |entity: &Entity| kind.as_ref().is_none_or(|kind| folded(&entity.kind) == *kind);
                 let entities = value.session().entities().filter(|(_, entity)| of_kind(entity));
                 for (id, entity) in entities.skip(offset as usize).take(count) {
                     reply_entity(ctx, id, entity);

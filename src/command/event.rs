@@ -166,7 +166,7 @@ impl Handler for EventAdd {
         } = parse_add(ctx, args)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         if let Some(wanted) = if_state {
             let is = target
                 .session()
@@ -183,7 +183,7 @@ impl Handler for EventAdd {
             new_session = Some(new);
         }
         let seq = target
-            .change(|session| session.add_event(&event, moment.now))
+            .change_beside_messages(|session| session.add_event(&event, moment.now))
             .unwrap_or(0);
         let settled = target.settle(&options, &moment, true);
         drop(target);

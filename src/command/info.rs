@@ -37,7 +37,8 @@ impl Handler for Info {
         };
         let now_ms = ctx.now_ms();
         let gauges = session.gauges();
-        let map = ctx.reply_map_postponed();
+        // As many pairs as follow: a length that is put in afterwards costs more than most of them.
+        ctx.reply_map(16);
         let text = |name: &str, value: Option<&[u8]>| {
             ctx.reply_bulk(name.as_bytes());
             match value {
@@ -68,7 +69,6 @@ impl Handler for Info {
         number("chunks", session.chunks() as u64);
         number("bytes_raw", gauges.bytes_raw);
         number("bytes_stored", gauges.bytes_stored);
-        map.end();
         Ok(())
     }
 }

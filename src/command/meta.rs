@@ -38,7 +38,7 @@ impl Handler for Meta {
         let patch = args::object(ctx, json.bytes(), "META")?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let mut new = None;
         if target.session().is_none() {
             let session = NewSession::implicit();
@@ -46,7 +46,7 @@ impl Handler for Meta {
             new = Some(session);
         }
         let changed = target
-            .change(|session| session.merge_meta(patch, moment.now))
+            .change_beside_messages(|session| session.merge_meta(patch, moment.now))
             .unwrap_or(false);
         match target.session().and_then(|session| session.meta()) {
             Some(meta) => ctx.reply_bulk(meta.as_bytes()),

@@ -1,5 +1,6 @@
 //! The commands, one file each: its row in the table, its grammar, what it does, its reply. To add one, add a file and a line to [`ALL`].
 
+mod agent;
 mod append;
 mod clear;
 mod compact;
@@ -40,6 +41,7 @@ pub const ALL: &[&Command] = &[
     &clear::COMMAND,
     &entity::COMMAND,
     &event::COMMAND,
+    &agent::COMMAND,
     &load::COMMAND,
 ];
 

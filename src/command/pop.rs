@@ -41,7 +41,7 @@ impl Handler for Pop {
         let count = count.unwrap_or(1);
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let popped = target.change(|session| session.pop(count as u64, moment.now));
         let (bodies, changed) = popped.unwrap_or_default();
         ctx.reply_array(bodies.len());

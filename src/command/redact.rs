@@ -52,7 +52,7 @@ impl Handler for Redact {
         }
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let changed = target
             .change(|session| session.redact(&seqs, reason, moment.now))
             .unwrap_or_default();

@@ -56,7 +56,7 @@ impl Handler for Remove {
         }
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let changed = target
             .change(|session| session.remove(&seqs, moment.now))
             .unwrap_or_default();

@@ -85,7 +85,7 @@ impl Handler for Window {
         let Request { change, options, .. } = parse(ctx, args)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options)?;
+        target.check(&options, &moment)?;
         let windowed = target.change(|session| session.set_window(&change, moment.now));
         let windowed = windowed.unwrap_or(Windowed {
             changed: false,

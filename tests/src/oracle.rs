@@ -16,6 +16,7 @@ pub struct Visible {
     pub expires_at_ms: i64,
     pub range: String,
     pub document: String,
+    pub entities: String,
 }
 
 impl Server {
@@ -33,6 +34,7 @@ impl Server {
             expires_at_ms: self.expires_at_ms(key),
             range: shown(&[b"SESSION.RANGE", key, b"0", b"-1", b"WITHMETA"]),
             document: shown(&[b"SESSION.GET", key]),
+            entities: shown(&[b"SESSION.ENTITY", b"LIST", key]),
         }
     }
 

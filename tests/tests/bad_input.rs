@@ -269,6 +269,13 @@ fn wrong_types_are_the_servers_wrongtype() {
             "SESSION.REDACT {key} 1",
             "SESSION.COMPACT {key} UPTO 1 MSG system s",
             "SESSION.CLEAR {key}",
+            "SESSION.ENTITY MENTION {key} ID e",
+            "SESSION.ENTITY MENTION {key} JSON '{\"id\":\"e\"}'",
+            "SESSION.ENTITY GET {key} e",
+            "SESSION.ENTITY LIST {key}",
+            "SESSION.ENTITY FORGET {key} 1 e",
+            "SESSION.ENTITY RESOLVE {key} he",
+            "SESSION.ENTITY RESOLVE {key} he ANY ALL",
         ] {
             let args = talk::split(&command.replace("{key}", key));
             assert_refused(
@@ -317,6 +324,18 @@ fn every_wrong_arity_is_refused() {
         "LEN k k",
         "INFO k k",
         "LOAD k",
+        "ENTITY",
+        "ENTITY MENTION",
+        "ENTITY MENTION k",
+        "ENTITY MENTION k ID",
+        "ENTITY GET",
+        "ENTITY GET k",
+        "ENTITY GET k e f",
+        "ENTITY LIST",
+        "ENTITY FORGET k",
+        "ENTITY FORGET k 1",
+        "ENTITY RESOLVE k",
+        "ENTITY HELP k",
     ] {
         let args = talk::split(&format!("SESSION.{command}"));
         assert_refused(&server, &args, "ERR wrong number of arguments for '…' command");
@@ -338,11 +357,18 @@ fn every_unknown_option_is_named() {
         "POP k",
         "COMPACT k UPTO 1",
         "CLEAR k",
+        "ENTITY MENTION k",
+        "ENTITY MENTION k ID e NAME n",
+        "ENTITY LIST k",
+        "ENTITY LIST k TYPE t",
+        "ENTITY FORGET k 1 e",
+        "ENTITY RESOLVE k he",
+        "ENTITY RESOLVE k he ANY",
     ] {
-        let tail = if command.starts_with("APPEND") || command.starts_with("COMPACT") {
-            "MSG user hi"
-        } else {
-            ""
+        let tail = match command {
+            _ if command.starts_with("APPEND") || command.starts_with("COMPACT") => "MSG user hi",
+            "ENTITY MENTION k" => "ID e",
+            _ => "",
         };
         let args = talk::split(&format!("SESSION.{command} BOGUS {tail}"));
         assert_refused(&server, &args, "ERR syntax error near 'BOGUS'");
@@ -399,6 +425,15 @@ fn binary_keys_are_keys() {
         run(&[b"SESSION.POP"]);
         run(&[b"SESSION.REMOVE", b"1"]);
         run(&[b"SESSION.CLEAR"]);
+        let entity = |words: &[&[u8]]| {
+            let reply = server.call(&[&[b"SESSION.ENTITY", words[0], key], &words[1..]].concat());
+            talk::render(&reply)
+        };
+        assert_eq!(entity(&[b"MENTION", b"ID", b"e"]), "(integer) 1");
+        assert!(entity(&[b"RESOLVE", b"he"]).contains(r#""entity_id":"e""#));
+        assert!(entity(&[b"LIST"]).contains(r#""entity_id":"e""#));
+        assert_eq!(entity(&[b"FORGET", b"1", b"e"]), "(integer) 1");
+        assert_eq!(entity(&[b"GET", b"e"]), "(nil)");
         run(&[b"SESSION.GETEX"]);
         run(&[b"SESSION.INFO"]);
         run(&[b"SESSION.CONTEXT"]);
@@ -524,4 +559,234 @@ fn words_that_only_replication_may_say_are_refused_from_clients() {
         ],
         "ERR syntax error near 'PXAT'",
     );
+}
+
+#[test]
+fn subcommands_are_of_the_group() {
+    let server = server();
+    for word in [
+        "BOGUS",
+        "MENTIONS",
+        "GETALL",
+        "M",
+        "ENTITY",
+        "SESSION.ENTITY",
+        "entity|mention",
+    ] {
+        assert_refused(
+            &server,
+            &["SESSION.ENTITY", word, "k", "ID", "e"],
+            &format!("ERR unknown subcommand '{word}'. Try SESSION.ENTITY HELP."),
+        );
+    }
+    for word in [&b" MENTION"[..], b"MENTION ", b""] {
+        assert_refused(
+            &server,
+            &[b"SESSION.ENTITY", word, b"k", b"ID", b"e"],
+            "ERR unknown subcommand '…'. Try SESSION.ENTITY HELP.",
+        );
+    }
+}
+
+#[test]
+fn an_entity_is_an_object_with_an_id() {
+    let server = server();
+    server.run("SESSION.ENTITY MENTION k ID e NAME n ALIAS a");
+    for body in malformed_bodies() {
+        if serde_json::from_slice::<serde_json::Value>(&body).is_ok_and(|value| value.is_object()) {
+            continue;
+        }
+        let args = [b"SESSION.ENTITY", &b"MENTION"[..], b"k", b"JSON", &body];
+        let reply = talk::render(&server.call(&args));
+        assert!(
+            reply.starts_with("(error) ERR ") || reply.starts_with("(error) BADMESSAGE "),
+            "{}: {reply:.300}",
+            talk::quote(&body)
+        );
+    }
+    for body in ["[]", "5", "null", "\"e\"", "{", "", "\0", "nonsense"] {
+        for (key, others) in [("k", 0), ("k", 2), ("new", 0)] {
+            let mut args = vec!["SESSION.ENTITY", "MENTION", key, "JSON"];
+            args.extend(vec![r#"{"id":"fine"}"#; others]);
+            args.push(body);
+            assert_refused(&server, &args, "ERR … is not a JSON object (…)");
+        }
+    }
+    for body in [
+        "{}",
+        r#"{"name":"n"}"#,
+        r#"{"ID":"e"}"#,
+        r#"{"id":""}"#,
+        r#"{"id":null}"#,
+        r#"{"id":5}"#,
+        r#"{"id":true}"#,
+        r#"{"id":["e"]}"#,
+        r#"{"id":{"id":"e"}}"#,
+        r#"{"entity_id":7}"#,
+        r#"{"entity":{"id":"e"}}"#,
+        r#"{"id":"e","name":""}"#,
+        r#"{"id":"e","name":5}"#,
+        r#"{"id":"e","type":[]}"#,
+        r#"{"id":"e","entity_type":false}"#,
+        r#"{"id":"e","aliases":"a"}"#,
+        r#"{"id":"e","aliases":{}}"#,
+        r#"{"id":"e","aliases":[1]}"#,
+        r#"{"id":"e","aliases":["a",null]}"#,
+        r#"{"id":"e","aliases":["a",""]}"#,
+        r#"{"id":"e","aliases":[["a"]]}"#,
+    ] {
+        for key in ["k", "new"] {
+            assert_refused(&server, &["SESSION.ENTITY", "MENTION", key, "JSON", body], "ERR …");
+            assert_refused(
+                &server,
+                &["SESSION.ENTITY", "MENTION", key, "JSON", r#"{"id":"fine"}"#, body],
+                "ERR …",
+            );
+        }
+    }
+}
+
+#[test]
+fn the_grammar_of_entities_is_kept() {
+    let server = server();
+    server.run("SESSION.ENTITY MENTION k ID e NAME n ALIAS a");
+    for (command, error) in [
+        ("MENTION k ID e NAME", "ERR syntax error near 'NAME'"),
+        ("MENTION k ID e TYPE", "ERR syntax error near 'TYPE'"),
+        ("MENTION k ID e ALIAS a ALIAS", "ERR syntax error near 'ALIAS'"),
+        ("MENTION k ID e NAME a NAME b", "ERR syntax error near 'NAME'"),
+        ("MENTION k ID e TYPE a NAME b type c", "ERR syntax error near 'type'"),
+        ("MENTION k ID e ID f", "ERR syntax error near 'ID'"),
+        ("MENTION k ID e JSON {}", "ERR syntax error near 'JSON'"),
+        // What every write takes stands before the tail.
+        ("MENTION k ID e EX 5", "ERR syntax error near 'EX'"),
+        ("MENTION k ID e IFVERSION 2", "ERR syntax error near 'IFVERSION'"),
+        ("MENTION k NAME n ID e", "ERR syntax error near 'NAME'"),
+        ("MENTION k EX 5 JSON", "ERR syntax error near 'JSON'"),
+        ("MENTION k EX 5 ID", "ERR syntax error near 'ID'"),
+        ("MENTION k EX 5", "ERR …"),
+        ("MENTION k XX ID e", "ERR syntax error near 'XX'"),
+        ("MENTION k e f", "ERR syntax error near 'e'"),
+        ("LIST k TYPE", "ERR syntax error near 'TYPE'"),
+        ("LIST k TYPE a TYPE b", "ERR syntax error near 'TYPE'"),
+        ("LIST k LIMIT", "ERR syntax error near 'LIMIT'"),
+        ("LIST k LIMIT 0", "ERR syntax error near 'LIMIT'"),
+        ("LIST k LIMIT 0 1 LIMIT 0 1", "ERR syntax error near 'LIMIT'"),
+        ("LIST k LIMIT 0 1 2", "ERR syntax error near '2'"),
+        ("LIST k e", "ERR syntax error near 'e'"),
+        ("LIST k TYPE \"\"", "ERR TYPE …"),
+        ("LIST k TYPE \"\\xff\"", "ERR TYPE …"),
+        ("RESOLVE k he ANY ANY", "ERR syntax error near 'ANY'"),
+        ("RESOLVE k he ALL ANY all", "ERR syntax error near 'all'"),
+        ("RESOLVE k he she", "ERR syntax error near 'she'"),
+        ("RESOLVE k \"\"", "ERR …"),
+        ("RESOLVE k \"\\xff\"", "ERR …"),
+        ("GET k \"\"", "ERR …"),
+        ("GET k \"\\xff\"", "ERR …"),
+        ("FORGET k 1 e f", "ERR syntax error near 'f'"),
+        ("FORGET k 2 e", "ERR …"),
+        ("FORGET k 1 e 1 e", "ERR syntax error near '1'"),
+        ("FORGET k 1 \"\"", "ERR …"),
+        ("FORGET k 1 \"\\xff\"", "ERR …"),
+        ("MENTION k ID \"\"", "ERR ID …"),
+        ("MENTION k ID \"\\xff\"", "ERR ID …"),
+        ("MENTION k ID e NAME \"\"", "ERR NAME …"),
+        ("MENTION k ID e NAME \"\\xc3\"", "ERR NAME …"),
+        ("MENTION k ID e TYPE \"\\xed\\xa0\\x80\"", "ERR TYPE …"),
+        ("MENTION k ID e ALIAS \"\\xff\"", "ERR ALIAS …"),
+        ("MENTION k ID e ALIAS fine ALIAS \"\"", "ERR ALIAS …"),
+    ] {
+        assert_refused(&server, &talk::split(&format!("SESSION.ENTITY {command}")), error);
+    }
+    for number in [
+        "0",
+        "-1",
+        "",
+        "x",
+        "1.5",
+        "1e1",
+        "9223372036854775808",
+        "99999999999999999999",
+        " 1",
+    ] {
+        assert_refused(
+            &server,
+            &["SESSION.ENTITY", "FORGET", "k", number, "e"],
+            "ERR … must be an integer from 1 to …",
+        );
+    }
+    // The count says where the ids end.
+    assert_eq!(server.say("SESSION.ENTITY FORGET k 3 nobody EX 5"), "(integer) 0");
+    for number in ["2", "4294967295"] {
+        assert_refused(&server, &["SESSION.ENTITY", "FORGET", "k", number, "e"], "ERR …");
+    }
+    for number in [
+        "",
+        "x",
+        "1.5",
+        "1e1",
+        "9223372036854775808",
+        "-99999999999999999999",
+        " 1",
+    ] {
+        for limit in [["0", number], [number, "0"]] {
+            assert_refused(
+                &server,
+                &["SESSION.ENTITY", "LIST", "k", "LIMIT", limit[0], limit[1]],
+                "ERR LIMIT… must be an integer from …",
+            );
+        }
+    }
+}
+
+#[test]
+fn entities_have_texts_of_a_bounded_length() {
+    let server = server();
+    server.run("SESSION.ENTITY MENTION k ID e");
+    for bytes in [65_537, 1_048_576] {
+        let long = "x".repeat(bytes);
+        for (args, error) in [
+            (vec!["MENTION", "k", "ID", &long], "TOOLARGE ID …"),
+            (vec!["MENTION", "new", "ID", &long], "TOOLARGE ID …"),
+            (vec!["MENTION", "k", "ID", "e", "NAME", &long], "TOOLARGE NAME …"),
+            (vec!["MENTION", "k", "ID", "e", "TYPE", &long], "TOOLARGE TYPE …"),
+            (vec!["MENTION", "k", "ID", "e", "ALIAS", &long], "TOOLARGE ALIAS …"),
+            (vec!["GET", "k", &long], "TOOLARGE …"),
+            (vec!["LIST", "k", "TYPE", &long], "TOOLARGE TYPE …"),
+            (vec!["FORGET", "k", "2", "e", &long], "TOOLARGE …"),
+            (vec!["RESOLVE", "k", &long, "ANY", "ALL"], "TOOLARGE …"),
+        ] {
+            assert_refused(&server, &[vec!["SESSION.ENTITY"], args].concat(), error);
+        }
+        for body in [
+            format!(r#"{{"id":"{long}"}}"#),
+            format!(r#"{{"id":"e","name":"{long}"}}"#),
+            format!(r#"{{"id":"e","type":"{long}"}}"#),
+            format!(r#"{{"id":"e","aliases":["{long}"]}}"#),
+        ] {
+            let before = server.snapshot();
+            let reply = talk::render(&server.call(&["SESSION.ENTITY", "MENTION", "k", "JSON", &body]));
+            assert!(
+                reply.starts_with("(error) TOOLARGE ") || reply.starts_with("(error) ERR "),
+                "{reply:.300}"
+            );
+            assert!(reply.len() < 300);
+            assert!(server.snapshot() == before);
+        }
+    }
+    // No append fails for what it refers to.
+    let long = "x".repeat(70_000);
+    server.call(&[
+        "SESSION.APPEND",
+        "k",
+        "JSON",
+        &format!(r#"{{"entity_refs":["{long}","f",""]}}"#),
+    ]);
+    let document = server.document("k");
+    let known: Vec<&String> = document["entities_mentioned"]
+        .as_object()
+        .expect("an object")
+        .keys()
+        .collect();
+    assert_eq!(known, ["e", "f"]);
 }

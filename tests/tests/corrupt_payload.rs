@@ -139,7 +139,7 @@ fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 /// Every reading and writing command.
-const COMMANDS: [&str; 42] = [
+const COMMANDS: [&str; 46] = [
     "TYPE k",
     "DEBUG DIGEST-VALUE k",
     "MEMORY USAGE k",
@@ -158,6 +158,10 @@ const COMMANDS: [&str; 42] = [
     "DUMP k",
     "COPY k copy REPLACE",
     "SESSION.GETEX k MESSAGES 1",
+    "SESSION.ENTITY LIST k",
+    "SESSION.ENTITY RESOLVE k e ALL",
+    "SESSION.ENTITY MENTION k ID e2 ALIAS e1",
+    "SESSION.ENTITY FORGET k 2 e1 nobody",
     "SESSION.APPEND k KEEPTTL EVICTED DEDUP t1 MSG user hi REF e1",
     "SESSION.APPEND k JSON '{\"tool_calls\":[{\"id\":\"a\"}]}' '{\"tool_call_id\":\"a\"}'",
     "SESSION.META k '{\"a\":{\"z\":1}}'",

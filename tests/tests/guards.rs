@@ -2,8 +2,9 @@
 
 use redis_session_tests::{int, Server};
 
-/// Every command that writes a session, on one that holds three messages; `{w}` is where its grammar has the options.
-pub const WRITES: [&str; 9] = [
+/// Every command that writes a session, on one that holds three messages and the entity `e`; `{w}` is where its grammar has the
+/// options.
+pub const WRITES: [&str; 12] = [
     "SESSION.APPEND k {w} JSON '{\"n\":4}'",
     "SESSION.APPEND k {w} MSG user four",
     "SESSION.META k '{\"b\":2}' {w}",
@@ -13,12 +14,15 @@ pub const WRITES: [&str; 9] = [
     "SESSION.REDACT k 1 {w}",
     "SESSION.COMPACT k UPTO 2 {w} MSG system summary",
     "SESSION.CLEAR k {w}",
+    "SESSION.ENTITY MENTION k {w} ID e NAME n ALIAS a",
+    "SESSION.ENTITY MENTION k {w} JSON '{\"id\":\"new\"}'",
+    "SESSION.ENTITY FORGET k 1 e {w}",
 ];
 
 fn three_messages(server: &Server) {
     server.run("DEL k");
     server.run(r#"SESSION.CREATE k META '{"a":1}'"#);
-    server.run(r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}'"#);
+    server.run(r#"SESSION.APPEND k JSON '{"n":1,"entity_refs":["e"]}' '{"n":2}' '{"n":3}'"#);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod append;
 mod create;
 mod edit;
+mod entity;
 mod guards;
 mod noop;
 mod random;

@@ -50,6 +50,12 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
         (empty, "SESSION.POP k COUNT 3", "(empty array)"),
         (empty, "SESSION.CLEAR k", "(integer) 0"),
         (empty, "SESSION.WINDOW k NOPIN", "(integer) 0"),
+        (empty, "SESSION.ENTITY FORGET k 2 e f", "(integer) 0"),
+        (
+            "> DEL k\n> SESSION.ENTITY MENTION k ID e ALIAS a",
+            "SESSION.ENTITY FORGET k 3 E a f AT 5 KEEPTTL",
+            "(integer) 0",
+        ),
         (empty, "SESSION.GETEX absent", "(nil)"),
         (empty, "SESSION.GETEX absent EX 5", "(nil)"),
     ] {
@@ -127,7 +133,7 @@ fn a_write_that_changed_something_breaks_a_watch() {
     let server = redis_session_tests::Server::start();
     for write in super::guards::WRITES {
         server.run("DEL k");
-        server.run(r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}'"#);
+        server.run(r#"SESSION.APPEND k JSON '{"n":1,"entity_refs":["e"]}' '{"n":2}' '{"n":3}'"#);
         let mut watcher = server.client();
         watcher.run("WATCH k");
         watcher.run("SESSION.GET k");
@@ -137,7 +143,17 @@ fn a_write_that_changed_something_breaks_a_watch() {
         assert_eq!(watcher.say("EXEC"), "(nil)", "{write}");
         // Reads do not.
         watcher.run("WATCH k");
-        for reading in ["RANGE k 0 -1", "GET k", "LEN k", "INFO k", "CONTEXT k", "GET absent"] {
+        for reading in [
+            "RANGE k 0 -1",
+            "GET k",
+            "LEN k",
+            "INFO k",
+            "CONTEXT k",
+            "GET absent",
+            "ENTITY GET k e",
+            "ENTITY LIST k",
+            "ENTITY RESOLVE k he",
+        ] {
             server.run(&format!("SESSION.{reading}"));
         }
         watcher.run("MULTI");

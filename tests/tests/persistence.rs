@@ -97,7 +97,7 @@ fn different_content_has_different_digests() {
     let server = Server::start();
     let base = [
         r#"SESSION.CREATE KEY ID 0190a8b4-6d2e-7c3a-9f10-123456789abc AT 1000"#,
-        r#"SESSION.APPEND KEY AT 1000 JSON '{"n":1}' '{"n":2}'"#,
+        r#"SESSION.APPEND KEY AT 1000 JSON '{"n":1,"entity_refs":["e"]}' '{"n":2}'"#,
     ];
     for command in base {
         server.run(&command.replace("KEY", "k"));

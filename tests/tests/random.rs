@@ -49,7 +49,7 @@ pub fn random_write(random: &mut Random) -> String {
             _ => format!(r#"'{{"role":"user","content":"{filler}"}}'"#),
         }
     };
-    match random.below(20) {
+    match random.below(23) {
         0 => format!(
             "SESSION.META k '{{\"m{}\":{{\"x\":{}}}}}' {w}",
             id(random),
@@ -103,6 +103,20 @@ pub fn random_write(random: &mut Random) -> String {
             random.below(50),
             id(random)
         ),
+        20 => format!(
+            "SESSION.ENTITY MENTION k {w} ID e{} NAME \"n {}\" TYPE t{} ALIAS a{}",
+            id(random),
+            id(random),
+            id(random),
+            id(random)
+        ),
+        21 => format!(
+            r#"SESSION.ENTITY MENTION k {w} JSON '{{"id":"e{}","aliases":["a{}"]}}' '{{"entity_id":"e{}"}}'"#,
+            id(random),
+            id(random),
+            id(random)
+        ),
+        22 => format!("SESSION.ENTITY FORGET k 2 e{} e{} {w}", id(random), id(random)),
         _ => {
             let bodies: Vec<String> = (0..1 + random.below(3)).map(|_| body(random)).collect();
             format!("SESSION.APPEND k {w} JSON {}", bodies.join(" "))
@@ -152,7 +166,11 @@ fn a_write_either_leaves_every_trace_or_none() {
                 version = 0;
                 continue;
             }
-            let is_content = before.0.range != after.0.range || write.starts_with("SESSION.APPEND") && is_changed;
+            let is_content = before.0.range != after.0.range
+                || is_changed
+                    && ["SESSION.APPEND", "SESSION.ENTITY MENTION"]
+                        .iter()
+                        .any(|name| write.starts_with(name));
             let is_new = version == 0;
             let now = server.version_of("k");
             assert!(
@@ -331,6 +349,10 @@ fn nothing_leaks() {
                 "CONTEXT k ENTITIES 5",
                 "INFO k",
                 "RANGE k x y",
+                "ENTITY LIST k",
+                "ENTITY RESOLVE k he ALL",
+                "ENTITY RESOLVE k nobody ANY",
+                "ENTITY MENTION k JSON {} []",
             ] {
                 client.attempt(&format!("SESSION.{reading}"));
             }

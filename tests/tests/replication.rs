@@ -154,6 +154,73 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ),
     ("clear", &["SESSION.CLEAR clear AT <t> PXAT <t+604800000>"]),
     ("clear-then-append", &["SESSION.APPEND clear-then-append AT <t> PXAT <t+604800000> MSG user hi"]),
+    (
+        "entity-creates",
+        &[
+            "MULTI",
+            "SESSION.CREATE entity-creates ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>",
+            "SESSION.ENTITY MENTION entity-creates AT <t> KEEPTTL ID e",
+            "EXEC",
+        ],
+    ),
+    (
+        "entity-creates-json",
+        &[
+            "MULTI",
+            "SESSION.CREATE entity-creates-json ID <id> <limits> AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>",
+            r#"SESSION.ENTITY MENTION entity-creates-json AT 5000 NOW <t> KEEPTTL JSON '{"id":"a","aliases":["x"]}' '{ "entity_id" : "b" }'"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "entity-creates-pxat",
+        &[
+            "MULTI",
+            "SESSION.CREATE entity-creates-pxat ID <id> <limits> AT <t> PX 604800000 PXAT 4102444800000",
+            "SESSION.ENTITY MENTION entity-creates-pxat AT <t> KEEPTTL ID e",
+            "EXEC",
+        ],
+    ),
+    (
+        "entity-creates-persist",
+        &[
+            "MULTI",
+            "SESSION.CREATE entity-creates-persist ID <id> <limits> AT <t> PERSIST",
+            "SESSION.ENTITY MENTION entity-creates-persist AT <t> KEEPTTL ID e",
+            "EXEC",
+        ],
+    ),
+    (
+        "entity-creates-keepttl",
+        &[
+            "MULTI",
+            "SESSION.CREATE entity-creates-keepttl ID <id> <limits> AT <t> PX 604800000",
+            "SESSION.ENTITY MENTION entity-creates-keepttl AT <t> KEEPTTL ID e",
+            "EXEC",
+        ],
+    ),
+    ("entity-mention", &[r#"SESSION.ENTITY MENTION entity-mention AT <t> PXAT <t+604800000> ID "e 1" NAME "J \"S\"" TYPE person ALIAS a ALIAS b"#]),
+    ("entity-mention-known", &["SESSION.ENTITY MENTION entity-mention-known AT <t> PXAT <t+604800000> id e type thing alias b alias a"]),
+    (
+        "entity-mention-json",
+        &[r#"SESSION.ENTITY MENTION entity-mention-json AT <t> PXAT <t+604800000>
+             JSON '{"id":"a"}' '{"entity_id":"b","entity_name":"B","x":[1]}' '{"id":"a","type":"thing","aliases":["y","z"]}'"#],
+    ),
+    ("entity-mention-at", &["SESSION.ENTITY MENTION entity-mention-at AT 5000 NOW <t> PXAT <t+604800000> ID e"]),
+    ("entity-mention-ex", &["SESSION.ENTITY MENTION entity-mention-ex AT <t> PX 1000000 PXAT <t+1000000> ID e"]),
+    ("entity-mention-px", &["SESSION.ENTITY MENTION entity-mention-px AT <t> PX 1000000 PXAT <t+1000000> ID e"]),
+    ("entity-mention-pxat", &["SESSION.ENTITY MENTION entity-mention-pxat AT <t> PXAT 4102444800000 ID e"]),
+    ("entity-mention-persist", &["SESSION.ENTITY MENTION entity-mention-persist AT <t> PERSIST ID e"]),
+    ("entity-mention-keepttl", &["SESSION.ENTITY MENTION entity-mention-keepttl AT <t> KEEPTTL ID e"]),
+    (
+        "entity-mention-max",
+        &[r#"SESSION.ENTITY MENTION entity-mention-max AT <t> PXAT <t+604800000> JSON '{"id":"a"}' '{"id":"c"}' '{"id":"d"}'"#],
+    ),
+    ("entity-forget", &["SESSION.ENTITY FORGET entity-forget 3 nobody a EX AT <t> PXAT <t+604800000>"]),
+    ("entity-forget-options", &["SESSION.ENTITY FORGET entity-forget-options 1 a AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"]),
+    ("entity-forget-keepttl", &["SESSION.ENTITY FORGET entity-forget-keepttl 1 a AT <t> KEEPTTL"]),
+    ("entity-forget-nobody", &[]),
+    ("entity-forget-nobody-pxat", &["SESSION.ENTITY FORGET entity-forget-nobody-pxat 1 b AT <t> PXAT 4102444800000"]),
     ("getex", &["SESSION.GETEX getex AT <t> PXAT <t+604800000>"]),
     ("getex-ex", &["SESSION.GETEX getex-ex AT <t> PX 1000000 PXAT <t+1000000>"]),
     ("getex-px", &["SESSION.GETEX getex-px AT <t> PX 1000000 PXAT <t+1000000>"]),
@@ -240,6 +307,11 @@ fn an_error_propagates_nothing() {
             "SESSION.WINDOW k MAXLEN -1",
             "SESSION.META absent 5",
             "SESSION.META absent {} IFVERSION 3",
+            "SESSION.ENTITY MENTION k IFVERSION 99 ID e",
+            "SESSION.ENTITY MENTION absent LEASE 1 ID e",
+            "SESSION.ENTITY MENTION k JSON '{\"id\":\"e\"}' []",
+            "SESSION.ENTITY FORGET absent 1 e",
+            "SESSION.ENTITY FORGET k 1 e IFVERSION 99",
         ] {
             assert!(server.say(command).starts_with("(error)"), "{command}");
         }
@@ -252,6 +324,10 @@ fn an_error_propagates_nothing() {
             "RANGE absent 0 -1",
             "GET absent",
             "GETEX absent",
+            "ENTITY GET k e",
+            "ENTITY LIST k",
+            "ENTITY RESOLVE k he",
+            "ENTITY HELP",
         ] {
             server.run(&format!("SESSION.{reading}"));
         }
@@ -267,6 +343,9 @@ fn an_expiry_in_the_past_propagates_a_deletion() {
         "SESSION.APPEND k PXAT 1000 MSG user hi",
         "SESSION.META new {} PXAT 1000",
         "SESSION.GETEX k2 PXAT 1000",
+        "SESSION.ENTITY MENTION new PXAT 1000 ID e",
+        "SESSION.ENTITY MENTION k2 PXAT 1000 ID e",
+        "SESSION.ENTITY FORGET k2 1 e PXAT 1000",
     ] {
         server.run("SESSION.APPEND k2 MSG user hi");
         server.run(command);
@@ -347,7 +426,15 @@ fn a_replica_reads_and_does_not_write() {
             replica.say(&write)
         );
     }
-    for reading in ["RANGE k 0 -1", "GET k", "LEN k", "CONTEXT k"] {
+    for reading in [
+        "RANGE k 0 -1",
+        "GET k",
+        "LEN k",
+        "CONTEXT k",
+        "ENTITY LIST k",
+        "ENTITY GET k e",
+        "ENTITY RESOLVE k e",
+    ] {
         let command = format!("SESSION.{reading}");
         assert_eq!(replica.say(&command), primary.say(&command));
     }

@@ -213,6 +213,98 @@ pub fn all() -> Vec<Scenario> {
         &[FIVE, "SESSION.CLEAR KEY", "SESSION.APPEND KEY MSG user hi"],
     );
 
+    add("entity-creates", &["SESSION.ENTITY MENTION KEY ID e"]);
+    add(
+        "entity-creates-json",
+        &[
+            r#"SESSION.ENTITY MENTION KEY AT 5000 EX 1000 IFVERSION 0 JSON '{"id":"a","aliases":["x"]}' '{ "entity_id" : "b" }'"#,
+        ],
+    );
+    add("entity-creates-pxat", &["SESSION.ENTITY MENTION KEY PXAT FAR ID e"]);
+    add("entity-creates-persist", &["SESSION.ENTITY MENTION KEY PERSIST ID e"]);
+    add("entity-creates-keepttl", &["SESSION.ENTITY MENTION KEY KEEPTTL ID e"]);
+    add(
+        "entity-mention",
+        &[
+            FIVE,
+            r#"SESSION.ENTITY MENTION KEY ID "e 1" NAME "J \"S\"" TYPE person ALIAS a ALIAS b"#,
+        ],
+    );
+    add(
+        "entity-mention-known",
+        &[
+            FIVE,
+            "SESSION.ENTITY MENTION KEY ID e NAME n ALIAS a",
+            "SESSION.ENTITY MENTION KEY ID f",
+            "session.entity mention KEY ifversion 4 id e type thing alias b alias a",
+        ],
+    );
+    add(
+        "entity-mention-json",
+        &[
+            FIVE,
+            r#"SESSION.ENTITY MENTION KEY JSON '{"id":"a"}' '{"entity_id":"b","entity_name":"B","x":[1]}' '{"id":"a","type":"thing","aliases":["y","z"]}'"#,
+        ],
+    );
+    add("entity-mention-at", &[FIVE, "SESSION.ENTITY MENTION KEY AT 5000 ID e"]);
+    add("entity-mention-ex", &[FIVE, "SESSION.ENTITY MENTION KEY EX 1000 ID e"]);
+    add(
+        "entity-mention-px",
+        &[FIVE, "SESSION.ENTITY MENTION KEY PX 1000000 ID e"],
+    );
+    add(
+        "entity-mention-pxat",
+        &[FIVE, "SESSION.ENTITY MENTION KEY PXAT FAR ID e"],
+    );
+    add(
+        "entity-mention-persist",
+        &[FIVE, "SESSION.ENTITY MENTION KEY PERSIST ID e"],
+    );
+    add(
+        "entity-mention-keepttl",
+        &[FIVE, "SESSION.ENTITY MENTION KEY KEEPTTL ID e"],
+    );
+    add(
+        "entity-mention-max",
+        &[
+            "SESSION.CREATE KEY LIMIT max-entities 2",
+            "SESSION.APPEND KEY MSG user hi REF a REF b",
+            r#"SESSION.ENTITY MENTION KEY JSON '{"id":"a"}' '{"id":"c"}' '{"id":"d"}'"#,
+        ],
+    );
+    add(
+        "entity-forget",
+        &[
+            r#"SESSION.ENTITY MENTION KEY JSON '{"id":"a"}' '{"id":"b"}' '{"id":"EX"}'"#,
+            "SESSION.ENTITY FORGET KEY 3 nobody a EX",
+        ],
+    );
+    add(
+        "entity-forget-options",
+        &[
+            "SESSION.ENTITY MENTION KEY ID a",
+            "SESSION.ENTITY FORGET KEY 1 a EX 1000 AT 5000 IFVERSION 2",
+        ],
+    );
+    add(
+        "entity-forget-keepttl",
+        &[
+            "SESSION.ENTITY MENTION KEY ID a",
+            "SESSION.ENTITY FORGET KEY 1 a KEEPTTL",
+        ],
+    );
+    add(
+        "entity-forget-nobody",
+        &["SESSION.ENTITY MENTION KEY ID a", "SESSION.ENTITY FORGET KEY 1 b"],
+    );
+    add(
+        "entity-forget-nobody-pxat",
+        &[
+            "SESSION.ENTITY MENTION KEY ID a",
+            "SESSION.ENTITY FORGET KEY 1 b PXAT FAR",
+        ],
+    );
+
     add("getex", &[FIVE, "SESSION.GETEX KEY"]);
     add("getex-ex", &[FIVE, "SESSION.GETEX KEY EX 1000"]);
     add("getex-px", &[FIVE, "SESSION.GETEX KEY PX 1000000 MESSAGES 0"]);
@@ -247,6 +339,23 @@ pub fn set_up_others(server: &Server) {
     server.run("SESSION.COMPACT long-compacted UPTO 150 MSG system summary");
     long(b"long-cleared", 300);
     server.run("SESSION.CLEAR long-cleared");
+    for n in 0..300 {
+        server.run(&format!(
+            r#"SESSION.ENTITY MENTION long-entities JSON '{{"id":"e{}","name":"n\u0000 {n}","aliases":["a{}"]}}' '{{"id":"r"}}'"#,
+            n * 7 % 90,
+            n % 11
+        ));
+    }
+    server.run("SESSION.ENTITY FORGET long-entities 3 e1 e50 e89");
+    server.call(&[
+        &b"SESSION.ENTITY"[..],
+        b"MENTION",
+        b"odd-entities",
+        b"ID",
+        b"\0",
+        b"NAME",
+        &[b'x'; 65_536],
+    ]);
     long(b"binary \x00\xff\r\n", 3);
     long(b"", 3);
     server.run("COPY long long-copied");

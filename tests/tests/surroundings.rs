@@ -91,6 +91,8 @@ fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
         "SESSION.APPEND k MSG user hi",
         "SESSION.APPEND new MSG user hi",
         "SESSION.META k '{\"a\":1}'",
+        "SESSION.ENTITY MENTION k ID e",
+        "SESSION.ENTITY MENTION new ID e",
     ] {
         assert_eq!(
             server.say(grows),
@@ -109,6 +111,11 @@ fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
         "SESSION.REMOVE k 2",
         "SESSION.REDACT k 3",
         "SESSION.CLEAR k",
+        "SESSION.ENTITY GET k e",
+        "SESSION.ENTITY LIST k",
+        "SESSION.ENTITY RESOLVE k he",
+        "SESSION.ENTITY FORGET k 1 e",
+        "SESSION.ENTITY HELP",
     ] {
         server.run(allowed);
     }
@@ -202,7 +209,7 @@ fn command_docs_tell_every_argument() {
     }
 }
 
-fn collect_tokens(arguments: &Value, told: &mut BTreeSet<String>) {
+pub fn collect_tokens(arguments: &Value, told: &mut BTreeSet<String>) {
     for argument in items(arguments) {
         let fields: Vec<Value> = items(&argument);
         for pair in fields.chunks(2) {
@@ -261,7 +268,7 @@ fn command_getkeys_finds_the_key() {
 }
 
 /// A connection as a user with these rules.
-fn user(server: &Server, rules: &str) -> Client {
+pub fn user(server: &Server, rules: &str) -> Client {
     server.run(&format!("ACL SETUSER alice reset on nopass {rules}"));
     let mut client = server.client();
     client.run("AUTH alice x");
@@ -484,6 +491,16 @@ fn each_write_notifies() {
         ("SESSION.COMPACT k UPTO 10 MSG system s", &["session.compact"]),
         ("SESSION.CLEAR k", &["session.clear"]),
         ("SESSION.CLEAR k", &[]),
+        ("SESSION.ENTITY MENTION k ID e", &["session.entity"]),
+        (
+            r#"SESSION.ENTITY MENTION k JSON '{"id":"e"}' '{"id":"f"}'"#,
+            &["session.entity"],
+        ),
+        ("SESSION.APPEND k MSG user hi REF f", &["session.append"]),
+        ("SESSION.ENTITY FORGET k 2 e f", &["session.entity"]),
+        ("SESSION.ENTITY FORGET k 2 e f", &[]),
+        ("SESSION.ENTITY LIST k", &[]),
+        ("SESSION.ENTITY RESOLVE k he", &[]),
         ("SESSION.GETEX k", &[]),
         ("SESSION.GETEX k EX 100", &[]),
         ("SESSION.RANGE k 0 -1", &[]),
@@ -492,6 +509,8 @@ fn each_write_notifies() {
         ("SESSION.APPEND k MSG user hi", &["session.append", "session.create"]),
         ("DEL k", &[]),
         ("SESSION.META k '{\"a\":1}'", &["session.create", "session.meta"]),
+        ("DEL k", &[]),
+        ("SESSION.ENTITY MENTION k ID e", &["session.create", "session.entity"]),
         ("DEL k", &[]),
         ("SESSION.GETEX k CREATE", &["session.create"]),
     ] {

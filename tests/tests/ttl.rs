@@ -24,14 +24,14 @@ fn a_session_has_the_default_ttl_and_slides() {
     assert_expires_in(&server, "k", before, 604_800_000);
     for write in super::guards::WRITES {
         server.run("DEL k");
-        server.run("SESSION.APPEND k JSON {} {} {}");
+        server.run(r#"SESSION.APPEND k JSON '{"entity_refs":["e"]}' {} {}"#);
         tick();
         let before = now_ms();
         server.run(&write.replace("{w}", ""));
         assert_expires_in(&server, "k", before, 604_800_000);
         let read = server.expires_at_ms(b"k");
         tick();
-        for reading in ["RANGE k 0 -1", "GET k", "LEN k", "INFO k", "CONTEXT k"] {
+        for reading in ["RANGE k 0 -1", "GET k", "LEN k", "INFO k", "CONTEXT k", "ENTITY LIST k"] {
             server.run(&format!("SESSION.{reading}"));
         }
         assert_eq!(server.expires_at_ms(b"k"), read, "reads do not slide");
@@ -43,7 +43,7 @@ fn the_options_of_every_write_set_the_expiry() {
     let server = Server::start();
     for write in super::guards::WRITES {
         server.run("DEL k");
-        let refill = || server.run("SESSION.APPEND k JSON '{\"n\":1}' {} {} {}");
+        let refill = || server.run(r#"SESSION.APPEND k JSON '{"n":1,"entity_refs":["e"]}' {} {} {}"#);
         let set = |options: &str| server.run(&write.replace("{w}", options));
         refill();
         let before = now_ms();
