@@ -26,7 +26,13 @@ pub struct Publication<'a> {
 /// Whether anything of this level is published by this command. Cost: one comparison where the setting says no.
 #[inline]
 pub fn is_on(ctx: &Ctx, level: Level) -> bool {
-    settings::PUBLISH.get() >= level as i32 && ctx.publishes()
+    may_be_on(level) && ctx.publishes()
+}
+
+/// Whether the setting allows this level.
+#[inline]
+pub fn may_be_on(level: Level) -> bool {
+    settings::PUBLISH.get() >= level as i32
 }
 
 /// Publishes what was recorded at `key`, where [`is_on`] said so.

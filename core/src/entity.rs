@@ -60,7 +60,7 @@ impl<'a> Mention<'a> {
     /// Reads `id` or `entity_id`, `name` or `entity_name`, `type` or `entity_type`, `aliases` from a JSON object; the shorter key
     /// counts where both are there. What else the object holds is passed over.
     pub fn read(object: &'a [u8]) -> Result<Self, MentionError> {
-        let mut texts: [(&str, &str, Option<Result<Cow<'a, str>, ()>>); 3] = [
+        let mut texts: [(&str, &str, Option<Given<'a>>); 3] = [
             ("id", "entity_id", None),
             ("name", "entity_name", None),
             ("type", "entity_type", None),
@@ -107,6 +107,9 @@ impl<'a> Mention<'a> {
         }
     }
 }
+
+/// A member's text, or that it is none.
+type Given<'a> = Result<Cow<'a, str>, ()>;
 
 /// Why a JSON object says nothing of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -407,6 +407,33 @@ mod tests {
         assert_eq!(shown(&session, &agent, START_MS).len(), 1);
     }
 
+    #[test]
+    fn what_is_nested_as_deep_as_json_may_be_is_found_and_comes_back() {
+        let mut session = session(0, 0);
+        let deep = format!("{{\"d\":{}{}}}", "[".repeat(127), "]".repeat(127));
+        assert!(json::read_object(deep.as_bytes(), |_, _| ()).is_ok());
+        let event = NewEvent {
+            kind: "x",
+            agent: Some("a"),
+            entities: Some(vec!["e"]),
+            change: Some(&deep),
+            impact: Some(&deep),
+            state: Some("s"),
+        };
+        session.add_event(&event, at(START_MS));
+        let session = Session::decode_whole(&session.encode_whole()).unwrap();
+        let range = EventRange {
+            agents: &["a"],
+            entities: &["e"],
+            to_state: Some("s"),
+            ..ALL
+        };
+        assert_eq!(shown(&session, &range, START_MS).len(), 1);
+    }
+
+    /// seq, time, kind, agent, entities, and the transition's from and to.
+    type Row = (u64, i64, usize, usize, Vec<usize>, Option<(String, usize)>);
+
     proptest! {
         #[test]
         fn ranges_and_bounds_are_what_a_plain_list_says(
@@ -419,8 +446,7 @@ mod tests {
             const NAMES: [&str; 3] = ["pass", "broke", "user"];
             let mut session = session(event_maxlen, event_ttl_s);
             let mut now_ms = START_MS;
-            // seq, time, kind, agent, entities, from, to
-            let mut model: Vec<(u64, i64, usize, usize, Vec<usize>, Option<(String, usize)>)> = Vec::new();
+            let mut model: Vec<Row> = Vec::new();
             for (kind, agent, entities, state, wait_ms, older_ms) in events {
                 now_ms += wait_ms;
                 let before = session.state().to_owned();

@@ -165,15 +165,31 @@ pub fn read_members<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Resul
     Ok(())
 }
 
+/// Whether `text` is one JSON object that may hold objects which [`read_object`] has accepted: what the engine composes of accepted parts
+/// stays readable.
+pub fn is_composed_object(text: &[u8]) -> bool {
+    let read = object(
+        text,
+        skip_space(text),
+        COMPOSED,
+        &mut 0,
+        &mut |_: RawString<'_>, _: Value<'_>| (),
+    );
+    read.is_ok_and(|rest| skip_space(rest).is_empty()) && std::str::from_utf8(text).is_ok()
+}
+
+/// Where the count of levels begins for texts composed of accepted parts: an object in an object may be as deep as one by itself.
+const COMPOSED: i32 = -2;
+
 /// Gives each member of an object that [`read_object`] has already accepted.
 pub fn members<'a>(text: &'a [u8], mut member: impl FnMut(RawString<'a>, Value<'a>)) {
     // Accepted before, at whatever depth: only a caller's mistake could fail here, and then there are fewer members.
-    let _ = object(text, skip_space(text), 0, &mut 0, &mut member);
+    let _ = object(text, skip_space(text), COMPOSED, &mut 0, &mut member);
 }
 
 /// Gives each element of an array that [`read_object`] has already accepted.
 pub fn elements<'a>(text: &'a [u8], element: impl FnMut(Value<'a>)) {
-    let _ = array(text, skip_space(text), 0, element);
+    let _ = array(text, skip_space(text), COMPOSED, element);
 }
 
 // The reader is a set of functions that take what is left of the text and return what is left behind what they have read. The text
@@ -252,14 +268,14 @@ fn behind(rest: &[u8], byte: u8) -> Option<&[u8]> {
 fn object<'a>(
     text: &'a [u8],
     rest: &'a [u8],
-    depth: u32,
+    depth: i32,
     seen: &mut u32,
     members: &mut impl Members<'a>,
 ) -> Result<&'a [u8]> {
     let Some(mut left) = behind(rest, b'{') else {
         return Err(expected(text, rest, "'{'"));
     };
-    if depth >= MAX_DEPTH {
+    if depth >= MAX_DEPTH as i32 {
         return Err(error(text, rest, Problem::TooDeep));
     }
     let Some(mut string) = behind(left, b'"') else {
@@ -292,11 +308,11 @@ fn object<'a>(
 }
 
 #[inline(always)]
-fn array<'a>(text: &'a [u8], rest: &'a [u8], depth: u32, mut element: impl FnMut(Value<'a>)) -> Result<&'a [u8]> {
+fn array<'a>(text: &'a [u8], rest: &'a [u8], depth: i32, mut element: impl FnMut(Value<'a>)) -> Result<&'a [u8]> {
     let Some(mut left) = behind(rest, b'[') else {
         return Err(expected(text, rest, "'['"));
     };
-    if depth >= MAX_DEPTH {
+    if depth >= MAX_DEPTH as i32 {
         return Err(error(text, rest, Problem::TooDeep));
     }
     if let Some(after) = behind(left, b']') {
@@ -321,7 +337,7 @@ fn array<'a>(text: &'a [u8], rest: &'a [u8], depth: u32, mut element: impl FnMut
 
 /// A value that is no string.
 #[inline(never)]
-fn other_value<'a>(text: &'a [u8], rest: &'a [u8], depth: u32) -> Result<(Value<'a>, &'a [u8])> {
+fn other_value<'a>(text: &'a [u8], rest: &'a [u8], depth: i32) -> Result<(Value<'a>, &'a [u8])> {
     let rest = skip_space(rest);
     match rest.first() {
         Some(b'{') => {

@@ -267,7 +267,7 @@ impl Session {
         let aside = load(aside, is_body, true)?;
         let main = load(main, is_body, true)?;
         let set_aside = load(set_aside, |_| true, false)?;
-        let events = load(events, is_body, false)?;
+        let events = load(events, json::is_composed_object, false)?;
         session.messages = Messages::from_logs(aside, main);
         if !set_aside.is_empty() {
             session.cold_mut().set_aside = set_aside;
@@ -527,7 +527,7 @@ fn plausible(head: &Head<'_>, last_seq: u64) -> bool {
     (1..=last_seq).contains(&head.seq) && is_time(head.time_ms)
 }
 
-/// A message's or an event's body: one JSON object.
+/// A message's body: one JSON object.
 fn is_body(body: &[u8]) -> bool {
     message::read(body).is_ok()
 }

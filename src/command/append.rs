@@ -1,5 +1,7 @@
 //! `SESSION.APPEND`: messages into the conversation, and everything that goes with it in the same step.
 
+use std::ffi::CStr;
+
 use redis_session_core::dedup::Seen;
 use redis_session_core::hash::fingerprint;
 use redis_session_core::json;
@@ -9,10 +11,11 @@ use redis_session_core::session::Incoming;
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
+use crate::publish::{self, Level, Publication};
 use crate::table::{
     arg, block, flag, key, many, many_token, one_of, opt, token, Access, ArgSpec, Command, KeySpec, Kind,
 };
-use crate::write::{publish_unheard, Moment, NewSession, Target};
+use crate::write::{publish_unheard, Moment, NewSession, Settled, Target};
 use crate::{error, info};
 
 /// `MSG role content …` as `COMMAND DOCS` shows it.
@@ -205,12 +208,18 @@ fn not_an_object(why: json::Error, number: usize, of: usize) -> ErrorReply {
 impl Handler for Append {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         if let [_, key, word, body] = args {
-            if is(*word, "JSON") && !ctx.is_heard() && append_plain(ctx, *key, *body)? {
+            if is(*word, "JSON") && is_told_to_nobody(ctx) && append_plain(ctx, *key, *body)? {
                 return Ok(());
             }
         }
         append(ctx, args)
     }
+}
+
+/// Neither replicas nor subscribers to messages are told of an append.
+#[inline]
+fn is_told_to_nobody(ctx: &Ctx) -> bool {
+    !ctx.is_heard() && !publish::may_be_on(Level::All)
 }
 
 /// `key JSON body` to a session that is there, while nobody listens: most of all appends. The same as [`append`] without everything that
@@ -225,8 +234,11 @@ fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, Erro
         Ok(facts) => facts,
         Err(why) => return Err(not_an_object(*why, 1, 1)),
     };
-    let now = Moment::of(ctx, &WriteOptions::default()).now;
+    let options = WriteOptions::default();
+    let moment = Moment::of(ctx, &options);
+    let now = moment.now;
     let mut target = Target::open(ctx, key)?;
+    target.check(&options, &moment)?;
     let Some(appended) = target.change(|session| session.append_one(facts, body, now)) else {
         return Ok(false);
     };
@@ -338,8 +350,31 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     if new.is_none() && !ctx.is_heard() {
         settled.publish_unheard(ctx, key, events);
-        return Ok(());
+    } else {
+        replicate(ctx, key, &request, &settled, new.as_ref(), events);
     }
+    if publish::is_on(ctx, Level::All) {
+        let first_seq = appended.last_seq + 1 - batch.len() as u64;
+        let publications = (first_seq..).zip(batch).map(|(seq, message)| Publication {
+            seq,
+            kind: "message",
+            type_name: Some(message.facts.role.as_str()),
+            agent: None,
+            time_ms: message.facts.time_ms.unwrap_or(moment.now.content_ms),
+        });
+        publish::publish(ctx, key, publications);
+    }
+    Ok(())
+}
+
+fn replicate<'a>(
+    ctx: &mut Ctx,
+    key: Arg<'a>,
+    request: &Request<'a>,
+    settled: &Settled,
+    new: Option<&NewSession<'_>>,
+    events: &[&CStr],
+) {
     let mut effect = ctx.effect(c"SESSION.APPEND");
     effect.arg(key);
     if let Some(token) = request.dedup {
@@ -351,7 +386,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
     if let Some(tokens) = request.tokens {
         effect.word(Word::Tokens).int(i64::from(tokens));
     }
-    match &new {
+    match new {
         None => {
             settled.add_to(&mut effect);
             effect.args(request.tail_args.iter().copied());
@@ -360,11 +395,10 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         Some(new) => {
             settled.add_behind_creation(&mut effect);
             effect.args(request.tail_args.iter().copied());
-            let creation = new.effect(ctx, key, &settled);
+            let creation = new.effect(ctx, key, settled);
             settled.publish(ctx, key, &[&creation, &effect], events);
         }
     }
-    Ok(())
 }
 
 /// What makes two appends the same: their arguments from `MSG` or `JSON` on, the word itself in any case.

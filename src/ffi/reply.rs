@@ -160,29 +160,15 @@ impl Ctx {
         Postponed {
             ctx: self,
             owed_at_start: self.owed.get(),
-            is_map: false,
-        }
-    }
-
-    /// Begins a map of the keys and values that are sent until the result is dropped.
-    pub fn reply_map_postponed(&self) -> Postponed<'_> {
-        // SAFETY: the context is live; the length is set when the result is dropped.
-        unsafe { api!(RedisModule_ReplyWithMap)(self.as_ptr(), raw::REDISMODULE_POSTPONED_LEN.into()) };
-        self.owe(-1);
-        Postponed {
-            ctx: self,
-            owed_at_start: self.owed.get(),
-            is_map: true,
         }
     }
 }
 
-/// An array or map whose length is sent when it is complete. Nested ones end before the outer ones.
+/// An array whose length is sent when it is complete. Nested ones end before the outer ones.
 #[must_use]
 pub struct Postponed<'c> {
     ctx: &'c Ctx,
     owed_at_start: i64,
-    is_map: bool,
 }
 
 impl Postponed<'_> {
@@ -194,11 +180,7 @@ impl Drop for Postponed<'_> {
         let elements = (self.owed_at_start - self.ctx.owed.get()).max(0);
         // SAFETY: the context is live and this length is still open on the server's stack of them.
         unsafe {
-            if self.is_map {
-                api!(RedisModule_ReplySetMapLength)(self.ctx.as_ptr(), (elements / 2) as c_long);
-            } else {
-                api!(RedisModule_ReplySetArrayLength)(self.ctx.as_ptr(), elements as c_long);
-            }
+            api!(RedisModule_ReplySetArrayLength)(self.ctx.as_ptr(), elements as c_long);
         }
         self.ctx.owed.set(self.owed_at_start);
         if std::thread::panicking() {

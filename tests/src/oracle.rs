@@ -17,6 +17,7 @@ pub struct Visible {
     pub range: String,
     pub document: String,
     pub entities: String,
+    pub events: String,
 }
 
 impl Server {
@@ -35,6 +36,7 @@ impl Server {
             range: shown(&[b"SESSION.RANGE", key, b"0", b"-1", b"WITHMETA"]),
             document: shown(&[b"SESSION.GET", key]),
             entities: shown(&[b"SESSION.ENTITY", b"LIST", key]),
+            events: shown(&[b"SESSION.EVENT", b"RANGE", key, b"-", b"+"]),
         }
     }
 

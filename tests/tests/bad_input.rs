@@ -12,7 +12,7 @@ fn server() -> Server {
 
 /// Asserts that a command fails like `error`, changes nothing and propagates nothing.
 #[track_caller]
-fn assert_refused<A: AsRef<[u8]>>(server: &Server, args: &[A], error: &str) {
+pub fn assert_refused<A: AsRef<[u8]>>(server: &Server, args: &[A], error: &str) {
     let before = server.snapshot();
     let propagated = server.propagated_by(|server| {
         let reply = talk::render(&server.call(args));

@@ -21,7 +21,14 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
         > SESSION.APPEND full DEDUP t1 MSG system "be nice" REF e1 REF e2
         > SESSION.APPEND full DEDUP t2 JSON '{"tool_calls":[{"id":"a"},{"id":"b"}]}' '{"tool_call_id":"a"}' '{"role":"user"}' '{"tool_call_id":"b"}'
         > SESSION.APPEND full MSG assistant "" TOOL_CALL c1 look '{}' REF e3
+        > SESSION.EVENT ADD full broke AGENT a ENTITIES 1 e1 CHANGE '{"x":[1]}' IMPACT '{"p":-1}' STATE done
+        > SESSION.EVENT ADD full user STATE review
         > SESSION.REDACT full 4 REASON gdpr
+        > SESSION.AGENT JOIN agents a META '{"x":[1]}'
+        > SESSION.AGENT JOIN agents b
+        > SESSION.AGENT LEASE agents gone PXAT 1000
+        > SESSION.AGENT LEASE agents a PXAT 4102444800000
+        > SESSION.AGENT HANDOFF agents a b NOTE "your turn"
         > SESSION.CREATE long LIMIT maxlen 0
         > SESSION.CREATE holes LIMIT maxlen 0
         "#,
@@ -38,7 +45,7 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
     server.run("SESSION.POP holes COUNT 5");
     server.run("SESSION.WINDOW holes MAXLEN 40");
     let dump = |key: &&str| bytes(&server.call(&["DUMP", key]));
-    ["empty", "full", "long", "holes"].iter().map(dump).collect()
+    ["empty", "full", "agents", "long", "holes"].iter().map(dump).collect()
 }
 
 /// Spoils bytes: bits, numbers, lengths, pieces from elsewhere.
@@ -139,7 +146,7 @@ fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 /// Every reading and writing command.
-const COMMANDS: [&str; 46] = [
+const COMMANDS: [&str; 62] = [
     "TYPE k",
     "DEBUG DIGEST-VALUE k",
     "MEMORY USAGE k",
@@ -158,10 +165,26 @@ const COMMANDS: [&str; 46] = [
     "DUMP k",
     "COPY k copy REPLACE",
     "SESSION.GETEX k MESSAGES 1",
+    "SESSION.AGENT LIST k",
+    "SESSION.AGENT JOIN k c META {}",
+    "SESSION.AGENT JOIN k a",
+    "SESSION.AGENT LEASE k b 1000000",
+    "SESSION.AGENT HANDOFF k b c",
+    "DUMP k",
+    "SESSION.AGENT LEAVE k c",
+    "SESSION.AGENT LEAVE k b",
+    "SESSION.AGENT LEAVE k a",
+    "SESSION.AGENT LEASE k d 1000000",
+    "SESSION.AGENT LEAVE k d",
     "SESSION.ENTITY LIST k",
     "SESSION.ENTITY RESOLVE k e ALL",
     "SESSION.ENTITY MENTION k ID e2 ALIAS e1",
     "SESSION.ENTITY FORGET k 2 e1 nobody",
+    "SESSION.EVENT LEN k",
+    "SESSION.EVENT RANGE k - +",
+    "SESSION.EVENT RANGE k - + REV TYPE broke ENTITY e1 AGENT a FROM review TO done",
+    "SESSION.EVENT RANGE k 3 9 ENTITY e1 COUNT 2",
+    "SESSION.EVENT ADD k broke AGENT a ENTITIES 1 e1 STATE done",
     "SESSION.APPEND k KEEPTTL EVICTED DEDUP t1 MSG user hi REF e1",
     "SESSION.APPEND k JSON '{\"tool_calls\":[{\"id\":\"a\"}]}' '{\"tool_call_id\":\"a\"}'",
     "SESSION.META k '{\"a\":{\"z\":1}}'",

@@ -4,7 +4,7 @@ use redis_session_tests::{int, Server};
 
 /// Every command that writes a session, on one that holds three messages and the entity `e`; `{w}` is where its grammar has the
 /// options.
-pub const WRITES: [&str; 12] = [
+pub const WRITES: [&str; 15] = [
     "SESSION.APPEND k {w} JSON '{\"n\":4}'",
     "SESSION.APPEND k {w} MSG user four",
     "SESSION.META k '{\"b\":2}' {w}",
@@ -17,6 +17,9 @@ pub const WRITES: [&str; 12] = [
     "SESSION.ENTITY MENTION k {w} ID e NAME n ALIAS a",
     "SESSION.ENTITY MENTION k {w} JSON '{\"id\":\"new\"}'",
     "SESSION.ENTITY FORGET k 1 e {w}",
+    "SESSION.AGENT JOIN k new {w}",
+    "SESSION.AGENT HANDOFF k a b {w}",
+    "SESSION.EVENT ADD k pass STATE review {w}",
 ];
 
 fn three_messages(server: &Server) {

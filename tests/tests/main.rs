@@ -1,10 +1,12 @@
 //! End-to-end tests: one binary, so that linking is quick; one module a concern.
 
 // What a session is and does.
+mod agent;
 mod append;
 mod create;
 mod edit;
 mod entity;
+mod event;
 mod guards;
 mod noop;
 mod random;
@@ -17,6 +19,7 @@ mod bad_input;
 mod concurrency;
 mod corrupt_payload;
 mod persistence;
+mod publish;
 mod real_data;
 mod replication;
 mod scenarios;

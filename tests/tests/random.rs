@@ -49,7 +49,7 @@ pub fn random_write(random: &mut Random) -> String {
             _ => format!(r#"'{{"role":"user","content":"{filler}"}}'"#),
         }
     };
-    match random.below(23) {
+    match random.below(25) {
         0 => format!(
             "SESSION.META k '{{\"m{}\":{{\"x\":{}}}}}' {w}",
             id(random),
@@ -116,6 +116,21 @@ pub fn random_write(random: &mut Random) -> String {
             id(random),
             id(random)
         ),
+        23 => format!(
+            "SESSION.EVENT ADD k t{} AGENT a{} ENTITIES 2 e{} e{} IMPACT '{{\"perfDelta\":{}}}' {options} {guard}",
+            id(random),
+            id(random),
+            id(random),
+            id(random),
+            id(random)
+        ),
+        // Minutes, so that no event passes `event-ttl` while the test looks.
+        24 => format!(
+            "SESSION.EVENT ADD k t{} STATE s{} {options} {guard} AT {}",
+            id(random),
+            id(random),
+            now_ms() - HOUR_MS / 6 * random.below(5) as i64
+        ),
         22 => format!("SESSION.ENTITY FORGET k 2 e{} e{} {w}", id(random), id(random)),
         _ => {
             let bodies: Vec<String> = (0..1 + random.below(3)).map(|_| body(random)).collect();
@@ -168,7 +183,7 @@ fn a_write_either_leaves_every_trace_or_none() {
             }
             let is_content = before.0.range != after.0.range
                 || is_changed
-                    && ["SESSION.APPEND", "SESSION.ENTITY MENTION"]
+                    && ["SESSION.APPEND", "SESSION.ENTITY MENTION", "SESSION.EVENT ADD"]
                         .iter()
                         .any(|name| write.starts_with(name));
             let is_new = version == 0;

@@ -221,6 +221,143 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ("entity-forget-keepttl", &["SESSION.ENTITY FORGET entity-forget-keepttl 1 a AT <t> KEEPTTL"]),
     ("entity-forget-nobody", &[]),
     ("entity-forget-nobody-pxat", &["SESSION.ENTITY FORGET entity-forget-nobody-pxat 1 b AT <t> PXAT 4102444800000"]),
+    (
+        "event-creates",
+        &[
+            "MULTI",
+            "SESSION.CREATE event-creates ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>",
+            "SESSION.EVENT ADD event-creates pass AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "event-creates-options",
+        &[
+            "MULTI",
+            "SESSION.CREATE event-creates-options ID <id> <limits> AT 5000 NOW <t> PX 500000 PXAT <t+500000>",
+            "SESSION.EVENT ADD event-creates-options pass STATE review AT 5000 NOW <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "event-creates-pxat",
+        &[
+            "MULTI",
+            "SESSION.CREATE event-creates-pxat ID <id> <limits> AT <t> PX 604800000 PXAT 4102444800000",
+            "SESSION.EVENT ADD event-creates-pxat pass AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "event-creates-persist",
+        &[
+            "MULTI",
+            "SESSION.CREATE event-creates-persist ID <id> <limits> AT <t> PERSIST",
+            "SESSION.EVENT ADD event-creates-persist pass AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "event-creates-keepttl",
+        &[
+            "MULTI",
+            "SESSION.CREATE event-creates-keepttl ID <id> <limits> AT <t> PX 604800000",
+            "SESSION.EVENT ADD event-creates-keepttl pass AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    ("event", &["SESSION.EVENT ADD event pass AT <t> PXAT <t+604800000>"]),
+    (
+        "event-full",
+        &[r#"SESSION.EVENT ADD event-full "broke \"it\"" AGENT "a 1" ENTITIES 2 e1 STATE CHANGE '{"entityIds":["x"],"file":"a.rs"}'
+             IMPACT '{ "perfDelta":-2 }' STATE review AT <t> PXAT <t+604800000>"#],
+    ),
+    ("event-change", &[r#"SESSION.EVENT ADD event-change modified CHANGE '{"entityIds":["x"]}' AT <t> PXAT <t+604800000>"#]),
+    ("event-entities-none", &["SESSION.EVENT ADD event-entities-none modified ENTITIES 0 AT <t> PXAT <t+604800000>"]),
+    ("event-state", &["SESSION.EVENT ADD event-state pass STATE review AT <t> PXAT <t+604800000>"]),
+    ("event-at", &["SESSION.EVENT ADD event-at pass STATE review AT 5000 NOW <t> PXAT <t+604800000>"]),
+    ("event-ex", &["SESSION.EVENT ADD event-ex pass AT <t> PX 1000000 PXAT <t+1000000>"]),
+    ("event-px", &["SESSION.EVENT ADD event-px pass AT <t> PX 1000000 PXAT <t+1000000>"]),
+    ("event-pxat", &["SESSION.EVENT ADD event-pxat pass AT <t> PXAT 4102444800000"]),
+    ("event-persist", &["SESSION.EVENT ADD event-persist pass AT <t> PERSIST"]),
+    ("event-keepttl", &["SESSION.EVENT ADD event-keepttl pass AT <t> KEEPTTL"]),
+    ("event-maxlen", &["SESSION.EVENT ADD event-maxlen pass AT <t> PXAT <t+604800000>"]),
+    ("event-then-append", &["SESSION.APPEND event-then-append AT <t> PXAT <t+604800000> MSG user hi"]),
+    (
+        "agent-join-creates",
+        &[
+            "MULTI",
+            "SESSION.CREATE agent-join-creates ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>",
+            "SESSION.AGENT JOIN agent-join-creates a AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "agent-join-creates-options",
+        &[
+            "MULTI",
+            "SESSION.CREATE agent-join-creates-options ID <id> <limits> AT 5000 NOW <t> PX 500000 PXAT <t+500000>",
+            r#"SESSION.AGENT JOIN agent-join-creates-options "a 1" META '{ "x":[1] }' AT 5000 NOW <t> KEEPTTL"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "agent-join-creates-pxat",
+        &[
+            "MULTI",
+            "SESSION.CREATE agent-join-creates-pxat ID <id> <limits> AT <t> PX 604800000 PXAT 4102444800000",
+            "SESSION.AGENT JOIN agent-join-creates-pxat a AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "agent-join-creates-persist",
+        &[
+            "MULTI",
+            "SESSION.CREATE agent-join-creates-persist ID <id> <limits> AT <t> PERSIST",
+            "SESSION.AGENT JOIN agent-join-creates-persist a AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    (
+        "agent-join-creates-keepttl",
+        &[
+            "MULTI",
+            "SESSION.CREATE agent-join-creates-keepttl ID <id> <limits> AT <t> PX 604800000",
+            "SESSION.AGENT JOIN agent-join-creates-keepttl a AT <t> KEEPTTL",
+            "EXEC",
+        ],
+    ),
+    ("agent-join", &["SESSION.AGENT JOIN agent-join META AT <t> PXAT <t+604800000>"]),
+    ("agent-join-known", &["SESSION.AGENT JOIN agent-join-known a AT <t> PXAT <t+604800000>"]),
+    ("agent-join-meta", &[r#"SESSION.AGENT JOIN agent-join-meta a META '{"b": 1.50}' AT <t> PXAT <t+604800000>"#]),
+    ("agent-join-at", &["SESSION.AGENT JOIN agent-join-at a AT 5000 NOW <t> PXAT <t+604800000>"]),
+    ("agent-join-ex", &["SESSION.AGENT JOIN agent-join-ex a AT <t> PX 1000000 PXAT <t+1000000>"]),
+    ("agent-join-px", &["SESSION.AGENT JOIN agent-join-px a AT <t> PX 1000000 PXAT <t+1000000>"]),
+    ("agent-join-pxat", &["SESSION.AGENT JOIN agent-join-pxat a AT <t> PXAT 4102444800000"]),
+    ("agent-join-persist", &["SESSION.AGENT JOIN agent-join-persist a AT <t> PERSIST"]),
+    ("agent-join-keepttl", &["SESSION.AGENT JOIN agent-join-keepttl a AT <t> KEEPTTL"]),
+    ("agent-join-leased", &["SESSION.AGENT JOIN agent-join-leased b AT <t> PXAT <t+604800000>"]),
+    ("agent-leave", &["SESSION.AGENT LEAVE agent-leave a AT <t> PXAT <t+604800000>"]),
+    ("agent-leave-options", &["SESSION.AGENT LEAVE agent-leave-options a AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"]),
+    ("agent-leave-holder", &["SESSION.AGENT LEAVE agent-leave-holder a AT <t> KEEPTTL"]),
+    ("agent-leave-holder-not-joined", &["SESSION.AGENT LEAVE agent-leave-holder-not-joined a AT <t> KEEPTTL"]),
+    ("agent-leave-nobody", &[]),
+    ("agent-leave-nobody-pxat", &["SESSION.AGENT LEAVE agent-leave-nobody-pxat a AT <t> PXAT 4102444800000"]),
+    ("agent-handoff", &["SESSION.AGENT HANDOFF agent-handoff NOTE AT AT <t> PXAT <t+604800000>"]),
+    ("agent-handoff-note", &[r#"SESSION.AGENT HANDOFF agent-handoff-note a "b 1" NOTE "it's \"yours\"" AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"#]),
+    ("agent-handoff-leased", &["SESSION.AGENT HANDOFF agent-handoff-leased a b AT <t> KEEPTTL"]),
+    ("agent-handoff-then", &["SESSION.APPEND agent-handoff-then AT <t> PXAT <t+604800000> MSG user hi"]),
+    ("agent-lease", &["SESSION.AGENT LEASE agent-lease a PXAT <t+1000000> AT <t>"]),
+    ("agent-lease-pxat", &["SESSION.AGENT LEASE agent-lease-pxat PXAT PXAT 4102444800000 AT <t>"]),
+    ("agent-lease-past", &["SESSION.AGENT LEASE agent-lease-past a PXAT 1000 AT <t>"]),
+    ("agent-lease-after-past", &["SESSION.AGENT LEASE agent-lease-after-past b PXAT <t+1000000> AT <t>"]),
+    ("agent-lease-joined", &["SESSION.AGENT LEASE agent-lease-joined a PXAT <t+1000000> AT <t>"]),
+    ("agent-lease-renewed", &["SESSION.AGENT LEASE agent-lease-renewed a PXAT <t+2000000> AT <t>"]),
+    ("agent-lease-then-append", &["SESSION.APPEND agent-lease-then-append AT <t> PXAT <t+604800000> MSG user hi"]),
+    ("agent-release", &["SESSION.AGENT RELEASE agent-release 1"]),
+    ("agent-release-then-lease", &["SESSION.AGENT LEASE agent-release-then-lease a PXAT <t+1000000> AT <t>"]),
+    ("agent-seen", &["SESSION.EVENT ADD agent-seen pass AGENT a AT 6000 NOW <t> PXAT <t+604800000>"]),
     ("getex", &["SESSION.GETEX getex AT <t> PXAT <t+604800000>"]),
     ("getex-ex", &["SESSION.GETEX getex-ex AT <t> PX 1000000 PXAT <t+1000000>"]),
     ("getex-px", &["SESSION.GETEX getex-px AT <t> PX 1000000 PXAT <t+1000000>"]),
@@ -312,6 +449,9 @@ fn an_error_propagates_nothing() {
             "SESSION.ENTITY MENTION k JSON '{\"id\":\"e\"}' []",
             "SESSION.ENTITY FORGET absent 1 e",
             "SESSION.ENTITY FORGET k 1 e IFVERSION 99",
+            "SESSION.EVENT ADD k pass IFSTATE review",
+            "SESSION.EVENT ADD k pass IFVERSION 99",
+            "SESSION.EVENT ADD absent pass CHANGE []",
         ] {
             assert!(server.say(command).starts_with("(error)"), "{command}");
         }
@@ -328,6 +468,9 @@ fn an_error_propagates_nothing() {
             "ENTITY LIST k",
             "ENTITY RESOLVE k he",
             "ENTITY HELP",
+            "EVENT RANGE k - +",
+            "EVENT LEN k",
+            "EVENT HELP",
         ] {
             server.run(&format!("SESSION.{reading}"));
         }
@@ -346,6 +489,8 @@ fn an_expiry_in_the_past_propagates_a_deletion() {
         "SESSION.ENTITY MENTION new PXAT 1000 ID e",
         "SESSION.ENTITY MENTION k2 PXAT 1000 ID e",
         "SESSION.ENTITY FORGET k2 1 e PXAT 1000",
+        "SESSION.EVENT ADD new pass PXAT 1000",
+        "SESSION.EVENT ADD k2 pass PXAT 1000",
     ] {
         server.run("SESSION.APPEND k2 MSG user hi");
         server.run(command);

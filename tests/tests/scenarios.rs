@@ -305,6 +305,204 @@ pub fn all() -> Vec<Scenario> {
         ],
     );
 
+    add("event-creates", &["SESSION.EVENT ADD KEY pass"]);
+    add(
+        "event-creates-options",
+        &["SESSION.EVENT ADD KEY pass IFSTATE working STATE review IFVERSION 0 AT 5000 EX 500"],
+    );
+    add("event-creates-pxat", &["SESSION.EVENT ADD KEY pass PXAT FAR"]);
+    add("event-creates-persist", &["SESSION.EVENT ADD KEY pass PERSIST"]);
+    add("event-creates-keepttl", &["SESSION.EVENT ADD KEY pass KEEPTTL"]);
+    add("event", &[FIVE, "SESSION.EVENT ADD KEY pass"]);
+    add(
+        "event-full",
+        &[
+            FIVE,
+            r#"SESSION.EVENT ADD KEY "broke \"it\"" IFSTATE working STATE review IMPACT '{ "perfDelta":-2 }' CHANGE '{"entityIds":["x"],"file":"a.rs"}' ENTITIES 2 e1 STATE AGENT "a 1" IFVERSION 2"#,
+        ],
+    );
+    add(
+        "event-change",
+        &[FIVE, r#"session.event add KEY modified change '{"entityIds":["x"]}'"#],
+    );
+    add(
+        "event-entities-none",
+        &[FIVE, "SESSION.EVENT ADD KEY modified ENTITIES 0"],
+    );
+    add(
+        "event-state",
+        &[
+            FIVE,
+            "SESSION.EVENT ADD KEY pass STATE review",
+            "SESSION.APPEND KEY MSG user hi",
+            "SESSION.EVENT ADD KEY pass IFSTATE review STATE review",
+        ],
+    );
+    add("event-at", &[FIVE, "SESSION.EVENT ADD KEY pass AT 5000 STATE review"]);
+    add("event-ex", &[FIVE, "SESSION.EVENT ADD KEY pass EX 1000"]);
+    add("event-px", &[FIVE, "SESSION.EVENT ADD KEY pass PX 1000000"]);
+    add("event-pxat", &[FIVE, "SESSION.EVENT ADD KEY pass PXAT FAR"]);
+    add("event-persist", &[FIVE, "SESSION.EVENT ADD KEY pass PERSIST"]);
+    add("event-keepttl", &[FIVE, "SESSION.EVENT ADD KEY pass KEEPTTL"]);
+    add(
+        "event-maxlen",
+        &[
+            "SESSION.CREATE KEY LIMIT event-maxlen 2",
+            "SESSION.EVENT ADD KEY pass",
+            "SESSION.EVENT ADD KEY pass STATE review",
+            "SESSION.EVENT ADD KEY pass",
+        ],
+    );
+    add(
+        "event-then-append",
+        &[FIVE, "SESSION.EVENT ADD KEY pass", "SESSION.APPEND KEY MSG user hi"],
+    );
+
+    add("agent-join-creates", &["SESSION.AGENT JOIN KEY a"]);
+    add(
+        "agent-join-creates-options",
+        &[r#"SESSION.AGENT JOIN KEY "a 1" META '{ "x":[1] }' IFVERSION 0 AT 5000 EX 500"#],
+    );
+    add("agent-join-creates-pxat", &["SESSION.AGENT JOIN KEY a PXAT FAR"]);
+    add("agent-join-creates-persist", &["SESSION.AGENT JOIN KEY a PERSIST"]);
+    add("agent-join-creates-keepttl", &["SESSION.AGENT JOIN KEY a KEEPTTL"]);
+    add("agent-join", &[FIVE, "SESSION.AGENT JOIN KEY META"]);
+    add(
+        "agent-join-known",
+        &["SESSION.AGENT JOIN KEY a", "session.agent join KEY a ifversion 2"],
+    );
+    add(
+        "agent-join-meta",
+        &[
+            r#"SESSION.AGENT JOIN KEY a META '{"a":1}'"#,
+            r#"SESSION.AGENT JOIN KEY a META '{"b": 1.50}'"#,
+        ],
+    );
+    add("agent-join-at", &[FIVE, "SESSION.AGENT JOIN KEY a AT 5000"]);
+    add("agent-join-ex", &[FIVE, "SESSION.AGENT JOIN KEY a EX 1000"]);
+    add("agent-join-px", &[FIVE, "SESSION.AGENT JOIN KEY a PX 1000000"]);
+    add("agent-join-pxat", &[FIVE, "SESSION.AGENT JOIN KEY a PXAT FAR"]);
+    add("agent-join-persist", &[FIVE, "SESSION.AGENT JOIN KEY a PERSIST"]);
+    add("agent-join-keepttl", &[FIVE, "SESSION.AGENT JOIN KEY a KEEPTTL"]);
+    add(
+        "agent-join-leased",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a PXAT FAR",
+            "SESSION.AGENT JOIN KEY b LEASE 1",
+        ],
+    );
+    add(
+        "agent-leave",
+        &[
+            "SESSION.AGENT JOIN KEY a",
+            "SESSION.AGENT JOIN KEY b",
+            "SESSION.AGENT LEAVE KEY a",
+        ],
+    );
+    add(
+        "agent-leave-options",
+        &[
+            "SESSION.AGENT JOIN KEY a",
+            "SESSION.AGENT LEAVE KEY a IFVERSION 2 AT 5000 EX 1000",
+        ],
+    );
+    add(
+        "agent-leave-holder",
+        &[
+            "SESSION.AGENT JOIN KEY a",
+            "SESSION.AGENT LEASE KEY a PXAT FAR",
+            "SESSION.AGENT LEAVE KEY a KEEPTTL",
+        ],
+    );
+    add(
+        "agent-leave-holder-not-joined",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a PXAT FAR",
+            "SESSION.AGENT LEAVE KEY a KEEPTTL",
+        ],
+    );
+    add("agent-leave-nobody", &[FIVE, "SESSION.AGENT LEAVE KEY a"]);
+    add("agent-leave-nobody-pxat", &[FIVE, "SESSION.AGENT LEAVE KEY a PXAT FAR"]);
+    add("agent-handoff", &[FIVE, "SESSION.AGENT HANDOFF KEY NOTE AT"]);
+    add(
+        "agent-handoff-note",
+        &[
+            "SESSION.AGENT JOIN KEY a",
+            r#"SESSION.AGENT HANDOFF KEY a "b 1" NOTE "it's \"yours\"" AT 5000 IFVERSION 2 EX 1000"#,
+        ],
+    );
+    add(
+        "agent-handoff-leased",
+        &[
+            FIVE,
+            "SESSION.AGENT JOIN KEY a",
+            "SESSION.AGENT LEASE KEY a PXAT FAR",
+            "SESSION.AGENT HANDOFF KEY a b LEASE 1 KEEPTTL",
+        ],
+    );
+    add(
+        "agent-handoff-then",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a PXAT FAR",
+            "SESSION.AGENT HANDOFF KEY a b",
+            "SESSION.APPEND KEY LEASE 2 MSG user hi",
+        ],
+    );
+    add("agent-lease", &[FIVE, "SESSION.AGENT LEASE KEY a 1000000"]);
+    add("agent-lease-pxat", &[FIVE, "session.agent lease KEY PXAT pxat FAR"]);
+    add("agent-lease-past", &[FIVE, "SESSION.AGENT LEASE KEY a PXAT 1000"]);
+    add(
+        "agent-lease-after-past",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a PXAT 1000",
+            "SESSION.AGENT LEASE KEY b 1000000",
+        ],
+    );
+    add(
+        "agent-lease-joined",
+        &[FIVE, "SESSION.AGENT JOIN KEY a", "SESSION.AGENT LEASE KEY a 1000000"],
+    );
+    add(
+        "agent-lease-renewed",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a 1000000",
+            "SESSION.AGENT LEASE KEY a 2000000",
+        ],
+    );
+    add(
+        "agent-lease-then-append",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a 1000000",
+            "SESSION.APPEND KEY LEASE 1 MSG user hi",
+        ],
+    );
+    add(
+        "agent-release",
+        &[FIVE, "SESSION.AGENT LEASE KEY a 1000000", "SESSION.AGENT RELEASE KEY 1"],
+    );
+    add(
+        "agent-release-then-lease",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a 1000000",
+            "SESSION.AGENT RELEASE KEY 1",
+            "SESSION.AGENT LEASE KEY a 1000000",
+        ],
+    );
+    add(
+        "agent-seen",
+        &[
+            "SESSION.AGENT JOIN KEY a AT 5000",
+            "SESSION.EVENT ADD KEY pass AGENT a AT 6000",
+        ],
+    );
+
     add("getex", &[FIVE, "SESSION.GETEX KEY"]);
     add("getex-ex", &[FIVE, "SESSION.GETEX KEY EX 1000"]);
     add("getex-px", &[FIVE, "SESSION.GETEX KEY PX 1000000 MESSAGES 0"]);
@@ -356,6 +554,28 @@ pub fn set_up_others(server: &Server) {
         b"NAME",
         &[b'x'; 65_536],
     ]);
+    for n in 0..400 {
+        server.run(&format!(
+            r#"SESSION.EVENT ADD long-events t{} AGENT a{} ENTITIES 1 e{} IMPACT '{{"n":{n},"x":"{}"}}' STATE s{}"#,
+            n % 3,
+            n % 5,
+            n % 7,
+            "lorem ipsum ".repeat(n % 50),
+            n % 2
+        ));
+    }
+    server.run("SESSION.CREATE trimmed-events LIMIT event-maxlen 77 LIMIT event-ttl 0");
+    for n in 0..300 {
+        server.run(&format!("SESSION.EVENT ADD trimmed-events pass AT {}", n * 1000));
+    }
+    server.run("SESSION.CREATE aged-events LIMIT event-ttl 7200");
+    for age_s in [3600, 9000, 0, -9000, 7300, 60] {
+        server.run(&format!(
+            "SESSION.EVENT ADD aged-events pass AT {}",
+            now_ms() - age_s * 1000
+        ));
+    }
+    server.run(r#"SESSION.EVENT ADD odd-events "\x00" AGENT "\x00" STATE "\x00\n" CHANGE '{"\ud800":["\ud800"]}'"#);
     long(b"binary \x00\xff\r\n", 3);
     long(b"", 3);
     server.run("COPY long long-copied");

@@ -353,7 +353,7 @@ impl Log {
         let Some(first) = sealed.first_mut() else { return };
         if first.packing == Packing::Lz4
             || head.bodies_bytes * 2 <= first.bodies_bytes()
-            || (first.bodies_bytes() as usize) < CHUNK_BYTES / 4
+            || (first.bodies_bytes() as usize) < CHUNK_BYTES / 2
         {
             return;
         }
@@ -1037,7 +1037,9 @@ fn compress(chunk: &mut Arc<Chunk>, compress_after_bytes: u32) {
 fn reserve(bytes: &mut Vec<u8>, more: usize, is_sure_to_fill: bool) {
     let needed = bytes.len() + more;
     let capacity = match needed {
-        0..=4096 if is_sure_to_fill => needed.next_multiple_of(1024),
+        0..=1536 if is_sure_to_fill => 1536,
+        1537..=2560 if is_sure_to_fill => 2560,
+        2561..=4096 if is_sure_to_fill => 4096,
         0..=128 => 128,
         129..=1024 => needed.next_power_of_two(),
         1025..=4096 => needed.next_multiple_of(512),

@@ -93,7 +93,7 @@ pub(crate) struct Base {
     pub time_ms: i64,
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Option<u32>) {
     let code = match entry.role {
         Role::User => 0,
@@ -157,21 +157,12 @@ pub(super) struct Brief {
 }
 
 /// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has.
-#[inline]
+#[inline(always)]
 pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
     let start = *at;
     let flags = *bytes.get(start)?;
     if flags >= ROLE_NAMED {
-        *at = start;
-        let head = read(bytes, at, base)?;
-        return Some(Brief {
-            seq: head.seq,
-            root: head.root,
-            makes_calls: head.makes_calls(),
-            tokens: head.tokens,
-            body_bytes: head.body_bytes,
-            is_shared: head.shared.is_some(),
-        });
+        return read_brief_of_any(bytes, at, base);
     }
     *at = start + 1;
     let seq = base.seq + varint::get(bytes, at)?;
@@ -185,6 +176,19 @@ pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Bri
         tokens,
         body_bytes,
         is_shared: false,
+    })
+}
+
+#[inline(never)]
+fn read_brief_of_any(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
+    let head = read(bytes, at, base)?;
+    Some(Brief {
+        seq: head.seq,
+        root: head.root,
+        makes_calls: head.makes_calls(),
+        tokens: head.tokens,
+        body_bytes: head.body_bytes,
+        is_shared: head.shared.is_some(),
     })
 }
 
