@@ -400,6 +400,31 @@ impl Settled {
         effect.word(Word::KeepTtl);
     }
 
+    /// The end of a command that may have made its session: `SESSION.CREATE` goes before its effect then. `tail` goes behind the facts.
+    pub fn publish_with_creation<'a>(
+        &self,
+        ctx: &mut Ctx,
+        key: Arg<'a>,
+        new: Option<&NewSession<'_>>,
+        mut effect: Effect<'a>,
+        tail: Args<'a>,
+        event: &CStr,
+    ) {
+        match new {
+            Some(new) => {
+                let creation = new.effect(ctx, key, self);
+                self.add_behind_creation(&mut effect);
+                effect.args(tail.iter().copied());
+                self.publish(ctx, key, &[&creation, &effect], &[c"session.create", event]);
+            }
+            None => {
+                self.add_to(&mut effect);
+                effect.args(tail.iter().copied());
+                self.publish(ctx, key, &[&effect], &[event]);
+            }
+        }
+    }
+
     /// The end of a command that takes messages away or rewrites them: `tail` goes behind the facts of its effect.
     pub fn finish<'a>(
         &self,

@@ -7,7 +7,7 @@ use redis_session_core::time::MAX_TIME_MS;
 use super::{help, AT, EXPIRY, IFVERSION, LEASE as LEASE_OPTION};
 use crate::args::{self, is, once, Cursor, WriteOptions};
 use crate::error;
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, Word, WRONGTYPE};
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::publish::{self, Level, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
@@ -193,17 +193,7 @@ impl Handler for AgentJoin {
         if let Some(meta) = meta_arg {
             effect.word(Word::Meta).arg(meta);
         }
-        match &new_session {
-            Some(new) => {
-                let creation = new.effect(ctx, key, &settled);
-                settled.add_behind_creation(&mut effect);
-                settled.publish(ctx, key, &[&creation, &effect], &[c"session.create", c"session.agent"]);
-            }
-            None => {
-                settled.add_to(&mut effect);
-                settled.publish(ctx, key, &[&effect], &[c"session.agent"]);
-            }
-        }
+        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], c"session.agent");
         if is_new && publish::is_on(ctx, Level::Events) {
             let publication = Publication {
                 seq: last_seq,
@@ -246,8 +236,8 @@ impl Handler for AgentLeave {
 impl Handler for AgentList {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.get() {
-            Found::Value(value) => {
+        match opened.value()? {
+            Some(value) => {
                 let list = ctx.reply_array_postponed();
                 let mut json = Vec::new();
                 for (name, agent) in value.session().agents() {
@@ -257,8 +247,7 @@ impl Handler for AgentList {
                 }
                 list.end();
             }
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => ctx.reply_array(0),
+            None => ctx.reply_array(0),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use redis_session_core::ContextBounds;
 
 use crate::args::{is, once, Cursor};
 use crate::error;
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, many_token, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 
@@ -57,13 +57,9 @@ impl Handler for Context {
             }
         }
         let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        let session = match opened.get() {
-            Found::Value(value) => value.session(),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => {
-                ctx.reply_null();
-                return Ok(());
-            }
+        let Some(session) = opened.value()?.map(SessionValue::session) else {
+            ctx.reply_null();
+            return Ok(());
         };
         let bounds = ContextBounds {
             maxtokens: maxtokens.unwrap_or(0),

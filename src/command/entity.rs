@@ -6,7 +6,7 @@ use redis_session_core::session::Changed;
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::error;
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, Word, WRONGTYPE};
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, block, flag, key, many, many_token, one_of, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 use crate::write::{Moment, NewSession, Target};
@@ -226,19 +226,7 @@ impl Handler for EntityMention {
         ctx.reply_i64(new as i64);
         let mut effect = ctx.effect(c"SESSION.ENTITY");
         effect.word(Word::Mention).arg(key);
-        match &new_session {
-            Some(new) => {
-                let creation = new.effect(ctx, key, &settled);
-                settled.add_behind_creation(&mut effect);
-                effect.args(tail.iter().copied());
-                settled.publish(ctx, key, &[&creation, &effect], &[c"session.create", c"session.entity"]);
-            }
-            None => {
-                settled.add_to(&mut effect);
-                effect.args(tail.iter().copied());
-                settled.publish(ctx, key, &[&effect], &[c"session.entity"]);
-            }
-        }
+        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, tail, c"session.entity");
         Ok(())
     }
 }
@@ -282,13 +270,12 @@ impl Handler for EntityGet {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let id = args::text(args[BEHIND_KEY].bytes(), "id")?;
         let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.get() {
-            Found::Value(value) => match value.session().entity(id) {
+        match opened.value()? {
+            Some(value) => match value.session().entity(id) {
                 Some(entity) => reply_entity(ctx, id, entity),
                 None => ctx.reply_null(),
             },
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => ctx.reply_null(),
+            None => ctx.reply_null(),
         }
         Ok(())
     }
@@ -313,8 +300,8 @@ impl Handler for EntityList {
         let (offset, count) = limit.unwrap_or((0, -1));
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.get() {
-            Found::Value(value) => {
+        match opened.value()? {
+            Some(value) => {
                 let list = ctx.reply_array_postponed();
                 let of_kind = |entity: &Entity| kind.as_ref().is_none_or(|kind| folded(&entity.kind) == *kind);
                 let entities = value.session().entities().filter(|(_, entity)| of_kind(entity));
@@ -323,8 +310,7 @@ impl Handler for EntityList {
                 }
                 list.end();
             }
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => ctx.reply_array(0),
+            None => ctx.reply_array(0),
         }
         Ok(())
     }
@@ -345,10 +331,9 @@ impl Handler for EntityResolve {
             }
         }
         let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        let candidates = match opened.get() {
-            Found::Value(value) => value.session().resolve(word, any),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => Vec::new(),
+        let candidates = match opened.value()? {
+            Some(value) => value.session().resolve(word, any),
+            None => Vec::new(),
         };
         if all {
             ctx.reply_array(candidates.len());

@@ -4,7 +4,7 @@ use redis_session_core::event::{EventRange, NewEvent};
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, Word, WRONGTYPE};
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::publish::{self, Level, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
@@ -209,17 +209,7 @@ impl Handler for EventAdd {
                 effect.word(word).bytes(text.as_bytes());
             }
         }
-        match &new_session {
-            Some(new) => {
-                let creation = new.effect(ctx, key, &settled);
-                settled.add_behind_creation(&mut effect);
-                settled.publish(ctx, key, &[&creation, &effect], &[c"session.create", c"session.event"]);
-            }
-            None => {
-                settled.add_to(&mut effect);
-                settled.publish(ctx, key, &[&effect], &[c"session.event"]);
-            }
-        }
+        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], c"session.event");
         if publish::is_on(ctx, Level::Events) {
             let publication = Publication {
                 seq,
@@ -263,13 +253,9 @@ impl Handler for EventRangeOf {
         }
         let bounds = args::seq_bounds(args[3], args[4])?;
         let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        let session = match opened.get() {
-            Found::Value(value) => value.session(),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => {
-                ctx.reply_array(0);
-                return Ok(());
-            }
+        let Some(session) = opened.value()?.map(SessionValue::session) else {
+            ctx.reply_array(0);
+            return Ok(());
         };
         let Some((from, to)) = bounds else {
             ctx.reply_array(0);
@@ -296,10 +282,9 @@ impl Handler for EventRangeOf {
 impl Handler for EventLen {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.get() {
-            Found::Value(value) => ctx.reply_i64(value.session().event_span(ctx.now_ms()).count as i64),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => ctx.reply_i64(0),
+        match opened.value()? {
+            Some(value) => ctx.reply_i64(value.session().event_span(ctx.now_ms()).count as i64),
+            None => ctx.reply_i64(0),
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
 use crate::error;
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, flag, key, one_of, opt, token, word, Access, ArgSpec, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 use crate::write::{Moment, NewSession, Target};
@@ -88,14 +88,13 @@ impl Handler for Get {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let request = parse(ctx, args, false)?;
         let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        match opened.get() {
-            Found::Value(value) => {
+        match opened.value()? {
+            Some(value) => {
                 let messages = request.messages.unwrap_or(u64::MAX);
                 let document = value.session().document(messages, opened.expires_at_ms(), ctx.now_ms());
                 ctx.reply_bulk(&document);
             }
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => ctx.reply_null(),
+            None => ctx.reply_null(),
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use redis_session_core::time::iso_8601;
 
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{key, Access, Command, KeySpec};
 use crate::value::session::{id_text, SessionValue};
 
@@ -27,13 +27,9 @@ pub struct Info;
 impl Handler for Info {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        let session = match opened.get() {
-            Found::Value(value) => value.session(),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => {
-                ctx.reply_null();
-                return Ok(());
-            }
+        let Some(session) = opened.value()?.map(SessionValue::session) else {
+            ctx.reply_null();
+            return Ok(());
         };
         let now_ms = ctx.now_ms();
         let gauges = session.gauges();

@@ -1,6 +1,6 @@
 //! `SESSION.LEN`: how many messages.
 
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{key, Access, Command, KeySpec};
 use crate::value::session::SessionValue;
 
@@ -23,10 +23,9 @@ pub struct Len;
 impl Handler for Len {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        match opened.get() {
-            Found::Value(value) => ctx.reply_i64(value.session().message_count(ctx.now_ms()) as i64),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => ctx.reply_i64(0),
+        match opened.value()? {
+            Some(value) => ctx.reply_i64(value.session().message_count(ctx.now_ms()) as i64),
+            None => ctx.reply_i64(0),
         }
         Ok(())
     }

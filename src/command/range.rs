@@ -4,7 +4,7 @@ use redis_session_core::{Bounds, Range as Selection};
 
 use crate::args::{self, is, once, once_flag, Cursor};
 use crate::error;
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, flag, key, many_token, one_of, opt, token, word, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 
@@ -107,13 +107,9 @@ impl Handler for Range {
         let request = parse(args)?;
         let bounds = bounds(args, request.by)?;
         let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        let session = match opened.get() {
-            Found::Value(value) => value.session(),
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Missing => {
-                ctx.reply_array(0);
-                return Ok(());
-            }
+        let Some(session) = opened.value()?.map(SessionValue::session) else {
+            ctx.reply_array(0);
+            return Ok(());
         };
         let Some(bounds) = bounds else {
             ctx.reply_array(0);

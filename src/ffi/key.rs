@@ -3,6 +3,7 @@
 use super::args::Arg;
 use super::ctx::Ctx;
 use super::expiry::KnownExpiry;
+use super::reply::ErrorReply;
 use super::types::{Held, NativeType};
 use redis_module::raw;
 use std::marker::PhantomData;
@@ -115,6 +116,16 @@ impl<T: NativeType> ReadKey<'_, T> {
             Found::WrongType => Found::WrongType,
             // SAFETY: the read borrow lasts as long as this handle; the box is not freed or written meanwhile.
             Found::Value(held) => Found::Value(unsafe { &*held.as_ref().value() }),
+        }
+    }
+
+    /// The value, `None` where the key is missing; any other kind of value is refused.
+    #[inline]
+    pub fn value(&self) -> Result<Option<&T>, ErrorReply> {
+        match self.get() {
+            Found::Value(value) => Ok(Some(value)),
+            Found::Missing => Ok(None),
+            Found::WrongType => Err(WRONGTYPE.into()),
         }
     }
 

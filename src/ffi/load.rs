@@ -98,7 +98,6 @@ unsafe fn first_missing_function() -> Option<&'static str> {
         RedisModule_ReplyWithString,
         RedisModule_ReplyWithStringBuffer,
         RedisModule_ReplySetArrayLength,
-        RedisModule_ReplySetMapLength,
         RedisModule_StringPtrLen,
         RedisModule_CreateString,
         RedisModule_CreateStringFromLongLong,
