@@ -1038,8 +1038,8 @@ fn change_and_impact_are_nested_as_deep_as_json_may_be() {
             // Found behind what is nested, and beside it.
             ("- + TO s126", &[]),
             ("- + TO s127", &[1, 3]),
-            ("- + FROM s127", &[2]),
-            ("- + FROM s127 TO s128", &[2]),
+            ("- + FROM s127", &[2, 4]),
+            ("- + FROM s127 TO s128", &[2, 4]),
             ("- + ENTITY e", &[3, 4]),
             ("- + ENTITY e TO s128", &[4]),
         ] {
