@@ -40,8 +40,13 @@ impl KnownExpiry {
 }
 
 impl LoadCtx {
-    /// Subscribes to the events that tell of changed expiries.
+    /// Subscribes to the events that tell of changed expiries. Not on Valkey: for a subscriber it switches the *client's* database to the
+    /// event's (seen on 8.1.1: after `MOVE r 2` the client, or a replica's link to its primary, goes on in database 2). There, expiries are
+    /// looked up each time.
     pub(super) fn watch_expiries(&self) {
+        if self.server_is_valkey() {
+            return;
+        }
         // SAFETY: called from OnLoad with a function that is there as long as the module, which is for ever.
         let status = unsafe {
             match raw::RedisModule_SubscribeToKeyspaceEvents {

@@ -44,7 +44,7 @@ impl LoadCtx {
     }
 
     /// Valkey answers `redis_version` 7.2.4 for compatibility, so its own field is what tells.
-    fn server_is_valkey(&self) -> bool {
+    pub(super) fn server_is_valkey(&self) -> bool {
         // SAFETY: called from OnLoad; the names end in NUL; the data is freed once, after its last use.
         unsafe {
             let data = api!(RedisModule_GetServerInfo)(self.as_ptr(), c"server".as_ptr());
