@@ -1037,9 +1037,8 @@ fn compress(chunk: &mut Arc<Chunk>, compress_after_bytes: u32) {
 fn reserve(bytes: &mut Vec<u8>, more: usize, is_sure_to_fill: bool) {
     let needed = bytes.len() + more;
     let capacity = match needed {
-        0..=1536 if is_sure_to_fill => 1536,
-        1537..=2560 if is_sure_to_fill => 2560,
-        2561..=4096 if is_sure_to_fill => 4096,
+        0..=2048 if is_sure_to_fill => 2048,
+        2049..=4096 if is_sure_to_fill => 4096,
         0..=128 => 128,
         129..=1024 => needed.next_power_of_two(),
         1025..=4096 => needed.next_multiple_of(512),
