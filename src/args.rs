@@ -234,6 +234,17 @@ pub struct WriteOptions {
 const MAX_TTL_MS: i64 = MAX_TIME_MS;
 
 impl WriteOptions {
+    /// What is left of a command whose grammar ends in `<w>`.
+    pub fn rest(ctx: &Ctx, mut cursor: Cursor<'_>) -> Result<Self> {
+        let mut options = WriteOptions::default();
+        while let Some(word) = cursor.next() {
+            if !options.take(ctx, &mut cursor, word)? {
+                return Err(error::syntax(word.bytes()));
+            }
+        }
+        Ok(options)
+    }
+
     /// Takes `word` and its value if it is one of `<w>`.
     pub fn take<'a>(&mut self, ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<bool> {
         if is(word, "IFVERSION") {

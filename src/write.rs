@@ -8,6 +8,7 @@ use redis_session_core::agent::LeaseHeld;
 use redis_session_core::limits::Limits;
 use redis_session_core::session::{Changed, Creation, Now};
 use redis_session_core::Session;
+use smallvec::SmallVec;
 use uuid::Uuid;
 
 use crate::args::{Expiry, Result, WriteOptions};
@@ -408,19 +409,20 @@ impl Settled {
         new: Option<&NewSession<'_>>,
         mut effect: Effect<'a>,
         tail: Args<'a>,
-        event: &CStr,
+        events: &[&CStr],
     ) {
         match new {
             Some(new) => {
                 let creation = new.effect(ctx, key, self);
                 self.add_behind_creation(&mut effect);
                 effect.args(tail.iter().copied());
-                self.publish(ctx, key, &[&creation, &effect], &[c"session.create", event]);
+                let events: SmallVec<[&CStr; 4]> = [c"session.create"].iter().chain(events).copied().collect();
+                self.publish(ctx, key, &[&creation, &effect], &events);
             }
             None => {
                 self.add_to(&mut effect);
                 effect.args(tail.iter().copied());
-                self.publish(ctx, key, &[&effect], &[event]);
+                self.publish(ctx, key, &[&effect], events);
             }
         }
     }

@@ -151,7 +151,7 @@ fn parse_options<'a>(ctx: &Ctx, mut cursor: Cursor<'a>, option: &str) -> args::R
     let mut options = WriteOptions::default();
     let mut value = None;
     while let Some(word) = cursor.next() {
-        if !option.is_empty() && is(word, option) {
+        if is(word, option) {
             let given = cursor.value(word)?;
             once(&mut value, word, given)?;
         } else if !options.take(ctx, &mut cursor, word)? {
@@ -193,7 +193,7 @@ impl Handler for AgentJoin {
         if let Some(meta) = meta_arg {
             effect.word(Word::Meta).arg(meta);
         }
-        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], c"session.agent");
+        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.agent"]);
         if is_new && publish::is_on(ctx, Level::Events) {
             let publication = Publication {
                 seq: last_seq,
@@ -212,7 +212,7 @@ impl Handler for AgentLeave {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let key = args[2];
         let agent = args::text(args[3].bytes(), "agent")?;
-        let (options, _) = parse_options(ctx, Cursor::at(args, 4), "")?;
+        let options = WriteOptions::rest(ctx, Cursor::at(args, 4))?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
         target.check_guards(&options, &moment)?;

@@ -250,8 +250,7 @@ fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, Erro
     info::APPENDED.add(1);
     info::EVICTED.add(appended.evicted);
     ctx.reply_i64(appended.last_seq as i64);
-    let events = [c"session.append", c"session.evict"];
-    publish_unheard(ctx, key, if appended.evicted > 0 { &events } else { &events[..1] });
+    publish_unheard(ctx, key, events(appended.evicted));
     Ok(true)
 }
 
@@ -344,12 +343,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
     info::EVICTED.add(appended.evicted);
     reply(ctx, appended.last_seq, evicted.as_deref());
 
-    let events: &[_] = match (new.is_some(), appended.evicted > 0) {
-        (false, false) => &[c"session.append"],
-        (false, true) => &[c"session.append", c"session.evict"],
-        (true, false) => &[c"session.create", c"session.append"],
-        (true, true) => &[c"session.create", c"session.append", c"session.evict"],
-    };
+    let events = events(appended.evicted);
     if new.is_none() && !ctx.is_heard() {
         settled.publish_unheard(ctx, key, events);
     } else {
@@ -388,18 +382,17 @@ fn replicate<'a>(
     if let Some(tokens) = request.tokens {
         effect.word(Word::Tokens).int(i64::from(tokens));
     }
-    match new {
-        None => {
-            settled.add_to(&mut effect);
-            effect.args(request.tail_args.iter().copied());
-            settled.publish(ctx, key, &[&effect], events);
-        }
-        Some(new) => {
-            settled.add_behind_creation(&mut effect);
-            effect.args(request.tail_args.iter().copied());
-            let creation = new.effect(ctx, key, settled);
-            settled.publish(ctx, key, &[&creation, &effect], events);
-        }
+    settled.publish_with_creation(ctx, key, new, effect, request.tail_args, events);
+}
+
+/// What subscribers to the key are told.
+#[inline(always)]
+fn events(evicted: u64) -> &'static [&'static CStr] {
+    const EVENTS: &[&CStr] = &[c"session.append", c"session.evict"];
+    if evicted > 0 {
+        EVENTS
+    } else {
+        &EVENTS[..1]
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{Cursor, WriteOptions};
-use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{key, Access, Command, KeySpec};
 use crate::write::{Moment, Target};
@@ -26,13 +25,8 @@ pub struct Clear;
 impl Handler for Clear {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let key = args[1];
-        let mut cursor = Cursor::after_key(args);
-        let mut options = WriteOptions::default();
-        while let Some(word) = cursor.next() {
-            if !options.take(ctx, &mut cursor, word)? {
-                return Err(error::syntax(word.bytes()));
-            }
-        }
+        let cursor = Cursor::after_key(args);
+        let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
         target.check(&options, &moment)?;

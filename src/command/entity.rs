@@ -226,7 +226,7 @@ impl Handler for EntityMention {
         ctx.reply_i64(new as i64);
         let mut effect = ctx.effect(c"SESSION.ENTITY");
         effect.word(Word::Mention).arg(key);
-        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, tail, c"session.entity");
+        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, tail, &[c"session.entity"]);
         Ok(())
     }
 }
@@ -241,12 +241,7 @@ impl Handler for EntityForget {
             let id = cursor.next().ok_or_else(|| error::syntax(count_arg.bytes()))?;
             ids.push(args::text(id.bytes(), "id")?);
         }
-        let mut options = WriteOptions::default();
-        while let Some(word) = cursor.next() {
-            if !options.take(ctx, &mut cursor, word)? {
-                return Err(error::syntax(word.bytes()));
-            }
-        }
+        let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
         target.check(&options, &moment)?;

@@ -209,7 +209,7 @@ impl Handler for EventAdd {
                 effect.word(word).bytes(text.as_bytes());
             }
         }
-        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], c"session.event");
+        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.event"]);
         if publish::is_on(ctx, Level::Events) {
             let publication = Publication {
                 seq,

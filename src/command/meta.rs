@@ -2,7 +2,6 @@
 
 use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, Cursor, WriteOptions};
-use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
 use crate::write::{Moment, NewSession, Target};
@@ -29,12 +28,7 @@ impl Handler for Meta {
         let (key, json) = (args[1], args[2]);
         let mut cursor = Cursor::after_key(args);
         cursor.next();
-        let mut options = WriteOptions::default();
-        while let Some(word) = cursor.next() {
-            if !options.take(ctx, &mut cursor, word)? {
-                return Err(error::syntax(word.bytes()));
-            }
-        }
+        let options = WriteOptions::rest(ctx, cursor)?;
         let patch = args::object(ctx, json.bytes(), "META")?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;

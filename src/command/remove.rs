@@ -2,7 +2,6 @@
 
 use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, Cursor, WriteOptions};
-use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, many, Access, Command, KeySpec, Kind};
 use crate::write::{Moment, Target};
@@ -48,12 +47,7 @@ impl Handler for Remove {
         let key = args[1];
         let mut cursor = Cursor::after_key(args);
         let seqs = parse_seqs(&mut cursor)?;
-        let mut options = WriteOptions::default();
-        while let Some(word) = cursor.next() {
-            if !options.take(ctx, &mut cursor, word)? {
-                return Err(error::syntax(word.bytes()));
-            }
-        }
+        let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
         target.check(&options, &moment)?;
