@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis_session_core::session::Gauges;
 
-use crate::ffi::InfoWriter;
+use crate::ffi::{waiting_clients, InfoWriter};
 use crate::guard;
 
 /// A number that any thread may change: values are freed on background threads too.
@@ -84,7 +84,7 @@ pub fn write(info: &mut InfoWriter<'_>) {
         (c"conflicts", CONFLICTS.get()),
         (c"checkpoints", NONE_YET),
         (c"restores", NONE_YET),
-        (c"blocked_readers", NONE_YET),
+        (c"blocked_readers", waiting_clients()),
         (c"published", PUBLISHED.get()),
         (c"panics_caught", guard::panics_caught()),
     ] {

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use crate::json::{self, Value};
-use crate::log::{Entry, Log, Position};
+use crate::log::{Body, Entry, Head, Log, Position};
 use crate::message::{estimated_tokens, Role};
 use crate::session::{Now, Session};
 use crate::time;
@@ -17,6 +17,8 @@ pub(crate) struct Events {
     pub log: Log,
     /// No event is older than this.
     oldest_ms: i64,
+    /// The greatest seq of an event that is there no more; 0: all are there.
+    pub last_gone: u64,
 }
 
 impl Default for Events {
@@ -24,24 +26,30 @@ impl Default for Events {
         Events {
             log: Log::new(),
             oldest_ms: i64::MAX,
+            last_gone: 0,
         }
     }
 }
 
 impl Events {
-    pub fn from_log(log: Log) -> Self {
+    pub fn from_log(log: Log, last_gone: u64) -> Self {
         let mut oldest_ms = i64::MAX;
         let _ = log.scan(Position::START, |head, _| {
             oldest_ms = oldest_ms.min(head.time_ms);
             ControlFlow::<()>::Continue(())
         });
-        Events { log, oldest_ms }
+        Events {
+            log,
+            oldest_ms,
+            last_gone,
+        }
     }
 
     /// Drops what is over `maxlen` or was recorded before `passed_before_ms`. Cost: O(dropped), with times out of order O(events).
     fn trim(&mut self, maxlen: u64, passed_before_ms: i64) {
         while let Some(front) = self.log.front().filter(|_| maxlen > 0 && self.log.len() > maxlen) {
             self.log.drop_front(&front);
+            self.last_gone = self.last_gone.max(front.seq);
         }
         if self.oldest_ms >= passed_before_ms {
             return;
@@ -56,6 +64,7 @@ impl Events {
             }
             ControlFlow::<()>::Continue(())
         });
+        self.last_gone = self.last_gone.max(passed.last().copied().unwrap_or(0));
         let mut rest = passed.as_slice();
         while let Some(front) = self.log.front().filter(|front| rest.first() == Some(&front.seq)) {
             self.log.drop_front(&front);
@@ -171,7 +180,7 @@ impl Session {
             || !range.entities.is_empty()
             || range.from_state.is_some()
             || range.to_state.is_some();
-        let mut look = |head: &crate::log::Head<'_>, body: &mut crate::log::Body<'_>| {
+        let mut look = |head: &Head<'_>, body: &mut Body<'_>| {
             if !(range.from..=range.to).contains(&head.seq) {
                 return ControlFlow::Break(());
             }
@@ -191,6 +200,43 @@ impl Session {
         } else {
             log.scan(log.position_of_seq(range.from), &mut look)
         };
+    }
+
+    /// Gives every event that a read shows from this seq on, until told to stop. Cost: O(log chunks + events given).
+    pub(crate) fn scan_events(
+        &self,
+        from_seq: u64,
+        now_ms: i64,
+        mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<()>,
+    ) {
+        let Some(cold) = &self.cold else { return };
+        let passed_before_ms = self.events_passed_before_ms(now_ms);
+        let log = &cold.events.log;
+        let _ = log.scan(log.position_of_seq(from_seq), |head, body| {
+            if head.time_ms < passed_before_ms {
+                return ControlFlow::Continue(());
+            }
+            each(head, body)
+        });
+    }
+
+    /// The greatest seq of an event that is there no more, or that a read does not show any more; 0 if all are there.
+    ///
+    /// Cost: O(1); O(events) headers while some have passed `event-ttl` and are not freed.
+    pub(crate) fn last_gone_event(&self, now_ms: i64) -> u64 {
+        let Some(cold) = &self.cold else { return 0 };
+        let passed_before_ms = self.events_passed_before_ms(now_ms);
+        let mut last_gone = cold.events.last_gone;
+        if cold.events.oldest_ms < passed_before_ms {
+            let _ = cold.events.log.scan_rev(Position::END, |head, _| {
+                if head.time_ms < passed_before_ms {
+                    last_gone = last_gone.max(head.seq);
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        last_gone
     }
 
     /// Cost: O(1); O(events) headers while some have passed `event-ttl` and are not freed.

@@ -51,6 +51,7 @@ pub mod dedup;
 mod document;
 pub mod entity;
 pub mod event;
+pub mod follow;
 pub mod hash;
 pub mod json;
 pub mod limits;

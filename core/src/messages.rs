@@ -28,7 +28,7 @@ use crate::message::{call_hash, Facts, Role};
 
 #[derive(Debug, Clone)]
 pub struct Messages {
-    aside: Option<Box<Log>>,
+    rare: Option<Box<Rare>>,
     main: Log,
     /// The exchange of the newest record; 0 where it is not known.
     newest_exchange: u64,
@@ -36,21 +36,29 @@ pub struct Messages {
     scattered_until: u64,
     /// No unpinned message is older than this.
     oldest_time_ms: i64,
-    /// How much is pinned, where that has been counted since it last changed.
-    pinned: Option<Box<Sums>>,
+    /// The greatest seq of a message that is there no more, in whatever way it went; 0: all are there.
+    last_gone: u64,
     /// Everything aside is known to be pinned.
     aside_is_pinned: bool,
+}
+
+/// What few sessions' messages have. There only while one of the two is.
+#[derive(Debug, Clone, Default)]
+struct Rare {
+    aside: Log,
+    /// How much is pinned, where that has been counted since it last changed.
+    pinned: Option<Sums>,
 }
 
 impl Default for Messages {
     fn default() -> Self {
         Messages {
-            aside: None,
+            rare: None,
             main: Log::new(),
             newest_exchange: 0,
             scattered_until: 0,
             oldest_time_ms: i64::MAX,
-            pinned: None,
+            last_gone: 0,
             aside_is_pinned: true,
         }
     }
@@ -161,7 +169,7 @@ struct Survey {
 impl Messages {
     #[inline]
     pub fn len(&self) -> u64 {
-        self.main.len() + self.aside.as_ref().map_or(0, |aside| aside.len())
+        self.main.len() + self.aside().map_or(0, |aside| aside.len())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -169,9 +177,41 @@ impl Messages {
     }
 
     #[inline]
+    fn aside(&self) -> Option<&Log> {
+        match &self.rare {
+            Some(rare) if !rare.aside.is_empty() => Some(&rare.aside),
+            _ => None,
+        }
+    }
+
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_with(Box::default)
+    }
+
+    fn forget_pinned(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.pinned = None;
+            if rare.aside.is_empty() {
+                self.rare = None;
+            }
+        }
+    }
+
+    /// The greatest seq of a message that is there no more, whatever a read shows.
+    pub(crate) fn last_gone_seq(&self) -> u64 {
+        self.last_gone
+    }
+
+    /// The greatest seq of a message that is there no more, or that a read does not show any more; 0 if all are there.
+    pub fn last_gone(&self, window: Window<'_>) -> u64 {
+        let hidden = self.hidden(window).last().copied().unwrap_or(0);
+        self.last_gone.max(hidden)
+    }
+
+    #[inline]
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::of(&self.main);
-        if let Some(aside) = &self.aside {
+        if let Some(aside) = self.aside() {
             let more = Sums::of(aside);
             sums.messages += more.messages;
             sums.tokens += more.tokens;
@@ -181,16 +221,16 @@ impl Messages {
     }
 
     pub fn chunks(&self) -> usize {
-        self.main.chunks() + self.aside.as_ref().map_or(0, |aside| aside.chunks())
+        self.main.chunks() + self.aside().map_or(0, |aside| aside.chunks())
     }
 
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         self.main.heap_bytes()
             + self
-                .aside
+                .rare
                 .as_ref()
-                .map_or(0, |aside| aside.heap_bytes() + size_of::<Log>())
+                .map_or(0, |rare| rare.aside.heap_bytes() + size_of::<Rare>())
     }
 
     // ---- writing ----------------------------------------------------------------------------------------------------
@@ -252,7 +292,8 @@ impl Messages {
 
     #[inline(never)]
     fn count_pinned(&mut self, message: &NewMessage<'_>, root: Option<u64>, pins: &[String]) {
-        match &mut self.pinned {
+        let Some(rare) = &mut self.rare else { return };
+        match &mut rare.pinned {
             // An answer may pin its exchange, or be pinned by it: counted anew when a bound asks.
             pinned if root.is_some() => *pinned = None,
             Some(pinned) if pins.iter().any(|pin| pin == message.facts.role.as_str()) => {
@@ -268,7 +309,7 @@ impl Messages {
         let hash = call_hash(id);
         let found = self.main.find_call(id, hash);
         found
-            .or_else(|| self.aside.as_ref().and_then(|aside| aside.find_call(id, hash)))
+            .or_else(|| self.aside().and_then(|aside| aside.find_call(id, hash)))
             .map(|(_, exchange)| exchange)
     }
 
@@ -296,7 +337,7 @@ impl Messages {
     /// The fast path; false if it cannot decide. What it evicted until then was rightly evicted.
     #[inline]
     fn evict_at_front(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) -> bool {
-        if self.aside.is_some() || !window.pins.is_empty() {
+        if self.rare.is_some() || !window.pins.is_empty() {
             return self.evict_at_front_past_pins(window, evicted);
         }
         while Sums::of(&self.main).exceed(window.limits) {
@@ -332,12 +373,13 @@ impl Messages {
     /// The fast path where something is pinned: single messages at the front go, or are set aside if pinned.
     #[inline(never)]
     fn evict_at_front_past_pins(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) -> bool {
-        let pinned = match &self.pinned {
-            Some(pinned) => **pinned,
+        let known = self.rare.as_ref().and_then(|rare| rare.pinned);
+        let pinned = match known {
+            Some(pinned) => pinned,
+            None if window.pins.is_empty() => Sums::default(),
             None => {
-                let survey = self.survey(window);
-                let pinned = survey.pinned();
-                self.pinned = Some(Box::new(pinned));
+                let pinned = self.survey(window).pinned();
+                self.rare_mut().pinned = Some(pinned);
                 pinned
             }
         };
@@ -382,6 +424,8 @@ impl Messages {
             self.show_front(evicted);
         }
         self.main.drop_front(front);
+        // Not always: a younger one may have been removed before.
+        self.last_gone = self.last_gone.max(front.seq);
     }
 
     #[inline(never)]
@@ -394,8 +438,8 @@ impl Messages {
 
     fn set_front_aside(&mut self) {
         let Some(front) = self.main.front() else { return };
-        let aside = self.aside.get_or_insert_with(Box::default);
-        copy_record(&self.main, Position::START, aside);
+        let rare = self.rare.get_or_insert_with(Box::default);
+        copy_record(&self.main, Position::START, &mut rare.aside);
         self.main.drop_front(&front);
     }
 
@@ -428,7 +472,9 @@ impl Messages {
             .map(|exchange| exchange.oldest_time_ms)
             .min()
             .unwrap_or(i64::MAX);
-        self.pinned = Some(Box::new(survey.pinned()));
+        if !window.pins.is_empty() {
+            self.rare_mut().pinned = Some(survey.pinned());
+        }
         let aside_until = self.main.front().map_or(u64::MAX, |head| head.seq);
         self.aside_is_pinned = survey
             .messages
@@ -504,7 +550,7 @@ impl Messages {
         if seqs.is_empty() {
             return 0;
         }
-        for log in self.aside.as_deref().into_iter().chain([&self.main]) {
+        for log in self.aside().into_iter().chain([&self.main]) {
             let mut rest = seqs;
             let _ = log.scan(log.position_of_seq(seqs[0]), |head, body| {
                 while rest.first().is_some_and(|&seq| seq < head.seq) {
@@ -519,15 +565,12 @@ impl Messages {
             });
         }
         let mut removed = 0;
-        if let Some(aside) = &mut self.aside {
-            removed += aside.remove(seqs);
-            if aside.is_empty() {
-                self.aside = None;
-            }
+        if let Some(rare) = &mut self.rare {
+            removed += rare.aside.remove(seqs);
         }
         // What pinned an exchange may be gone: what was passed over as pinned has to be looked at again.
         self.oldest_time_ms = i64::MIN;
-        self.aside_is_pinned = self.aside.is_none();
+        self.aside_is_pinned = self.aside().is_none();
         // A run at the front is dropped record by record, without writing a chunk anew.
         let mut rest = seqs;
         while let Some(front) = self.main.front() {
@@ -543,7 +586,8 @@ impl Messages {
         }
         removed += self.main.remove(rest);
         self.newest_exchange = 0;
-        self.pinned = None;
+        self.forget_pinned();
+        self.last_gone = self.last_gone.max(seqs[seqs.len() - 1]);
         removed
     }
 
@@ -589,15 +633,23 @@ impl Messages {
 
     /// Puts another body in a message's place.
     pub fn replace(&mut self, seq: u64, body: &[u8], tokens: u32) {
-        match &mut self.aside {
-            Some(aside) if self.main.front().is_none_or(|head| seq < head.seq) => aside.replace(seq, body, tokens),
+        match &mut self.rare {
+            Some(rare) if self.main.front().is_none_or(|head| seq < head.seq) => rare.aside.replace(seq, body, tokens),
             _ => self.main.replace(seq, body, tokens),
         }
-        self.pinned = None;
+        self.forget_pinned();
     }
 
     pub fn clear(&mut self) {
-        *self = Messages::default();
+        let mut last_gone = self.last_gone;
+        self.scan_rev(u64::MAX, |head, _| {
+            last_gone = last_gone.max(head.seq);
+            ControlFlow::Break(())
+        });
+        *self = Messages {
+            last_gone,
+            ..Messages::default()
+        };
     }
 
     /// What would go into one message that stands for everything up to `upto_seq`: the seqs, in ascending order. Pinned
@@ -641,11 +693,14 @@ impl Messages {
     ///
     /// Cost: O(messages before and among those).
     pub fn compact(&mut self, seqs: &[u64], message: &NewMessage<'_>, compress_after_bytes: u32) {
+        // Something stands at the last of those seqs again.
+        let last_gone = self.last_gone.max(seqs.iter().rev().nth(1).copied().unwrap_or(0));
         self.take(seqs, |_| ());
+        self.last_gone = last_gone;
         // What stays of the older part stands aside, the new message among it in the order of seqs.
         let mut aside = Log::new();
         let mut placed = false;
-        let mut stays: Vec<Log> = self.aside.take().map(|aside| *aside).into_iter().collect();
+        let mut stays: Vec<Log> = self.rare.take().map(|rare| rare.aside).into_iter().collect();
         let mut older = Log::new();
         while let Some(front) = self.main.front().filter(|front| front.seq < message.seq) {
             copy_record(&self.main, Position::START, &mut older);
@@ -666,7 +721,7 @@ impl Messages {
         if !placed {
             place(&mut aside, message, &calls);
         }
-        self.aside = Some(Box::new(aside));
+        self.rare_mut().aside = aside;
         self.aside_is_pinned = false;
         self.oldest_time_ms = self.oldest_time_ms.min(message.time_ms);
         self.newest_exchange = 0;
@@ -677,7 +732,10 @@ impl Messages {
 
     /// Finds every answer's exchange anew, where a call came to stand before answers that were there already.
     fn link_anew(&mut self, compress_after_bytes: u32) {
-        let mut anew = Messages::default();
+        let mut anew = Messages {
+            last_gone: self.last_gone,
+            ..Messages::default()
+        };
         self.scan(|head, body| {
             let body = body.get();
             match crate::message::read(body) {
@@ -701,8 +759,8 @@ impl Messages {
 
     /// The pinned roles are others now. Cost: O(messages) headers.
     pub fn pins_changed(&mut self) {
-        self.pinned = None;
-        self.aside_is_pinned = self.aside.is_none();
+        self.forget_pinned();
+        self.aside_is_pinned = self.aside().is_none();
         self.learn();
     }
 
@@ -719,7 +777,7 @@ impl Messages {
     #[inline]
     pub fn scan_from<B>(&self, index: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
         let mut index = index;
-        if let Some(aside) = &self.aside {
+        if let Some(aside) = self.aside() {
             if index < aside.len() && aside.scan(aside.position_of_index(index), &mut each).is_break() {
                 return;
             }
@@ -737,7 +795,7 @@ impl Messages {
     ///
     /// Cost: O(log chunks + messages given).
     pub fn scan_from_seq<B>(&self, seq: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
-        if let Some(aside) = &self.aside {
+        if let Some(aside) = self.aside() {
             if aside.scan(aside.position_of_seq(seq), &mut each).is_break() {
                 return;
             }
@@ -747,7 +805,7 @@ impl Messages {
 
     /// Gives every message before the `end`-th, counted from 0 at the oldest, newest first, until told to stop.
     pub fn scan_rev<B>(&self, end: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
-        let aside_len = self.aside.as_ref().map_or(0, |aside| aside.len());
+        let aside_len = self.aside().map_or(0, |aside| aside.len());
         if end > aside_len
             && self
                 .main
@@ -756,7 +814,7 @@ impl Messages {
         {
             return;
         }
-        if let Some(aside) = &self.aside {
+        if let Some(aside) = self.aside() {
             let _ = aside.scan_rev(aside.position_of_index(end), each);
         }
     }
@@ -767,13 +825,13 @@ impl Messages {
         if self.main.scan_rev(self.main.position_of_seq(end), &mut each).is_break() {
             return;
         }
-        if let Some(aside) = &self.aside {
+        if let Some(aside) = self.aside() {
             let _ = aside.scan_rev(aside.position_of_seq(end), each);
         }
     }
 
     pub fn get<T>(&self, seq: u64, read: impl FnOnce(&Head<'_>, &[u8]) -> T) -> Option<T> {
-        match &self.aside {
+        match self.aside() {
             Some(aside) if self.main.front().is_none_or(|head| seq < head.seq) => aside.get(seq, read),
             _ => self.main.get(seq, read),
         }
@@ -789,16 +847,16 @@ impl Messages {
     // ---- payloads and memory ----------------------------------------------------------------------------------------
 
     pub(crate) fn logs(&self) -> (Option<&Log>, &Log) {
-        (self.aside.as_deref(), &self.main)
+        (self.aside(), &self.main)
     }
 
     /// Messages from logs that a payload held. Cost: O(messages) headers.
-    pub(crate) fn from_logs(aside: Log, main: Log) -> Self {
-        let aside = (!aside.is_empty()).then(|| Box::new(aside));
+    pub(crate) fn from_logs(aside: Log, main: Log, last_gone: u64) -> Self {
         let mut messages = Messages {
-            aside_is_pinned: aside.is_none(),
-            aside,
+            aside_is_pinned: aside.is_empty(),
+            rare: (!aside.is_empty()).then(|| Box::new(Rare { aside, pinned: None })),
             main,
+            last_gone,
             ..Messages::default()
         };
         messages.learn();

@@ -95,6 +95,11 @@ struct Header {
     lease: Option<LeaseRow>,
     #[serde(default, skip_serializing_if = "is_zero")]
     last_lease_token: u64,
+    /// The greatest seqs of a message and of an event that are there no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    last_gone_message: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    last_gone_event: u64,
     chunks: ChunkCounts,
 }
 
@@ -178,6 +183,8 @@ impl Session {
             agents: self.agents().map(agent_row).collect(),
             lease: cold.and_then(|cold| cold.agents.lease.as_ref()).map(lease_row),
             last_lease_token: cold.map_or(0, |cold| cold.agents.last_token),
+            last_gone_message: self.messages.last_gone_seq(),
+            last_gone_event: cold.map_or(0, |cold| cold.events.last_gone),
             chunks: ChunkCounts {
                 aside: chunk_counts[0],
                 main: chunk_counts[1],
@@ -246,6 +253,7 @@ impl Session {
             set_aside,
             events,
         } = header.chunks;
+        let (last_gone_message, last_gone_event) = (header.last_gone_message, header.last_gone_event);
         let mut session = session_of(header)?;
         let mut last_seq = 0;
         let mut load = |chunks: u64, check: fn(&[u8]) -> bool, is_message: bool| {
@@ -268,12 +276,12 @@ impl Session {
         let main = load(main, is_body, true)?;
         let set_aside = load(set_aside, |_| true, false)?;
         let events = load(events, json::is_composed_object, false)?;
-        session.messages = Messages::from_logs(aside, main);
+        session.messages = Messages::from_logs(aside, main, last_gone_message);
         if !set_aside.is_empty() {
             session.cold_mut().set_aside = set_aside;
         }
-        if !events.is_empty() {
-            session.cold_mut().events = Events::from_log(events);
+        if !events.is_empty() || last_gone_event > 0 {
+            session.cold_mut().events = Events::from_log(events, last_gone_event);
         }
         Ok(session)
     }
@@ -289,6 +297,7 @@ impl Session {
             self.query_count,
             self.ttl_extended_count,
             self.messages.len(),
+            self.messages.last_gone_seq(),
         ] {
             part(&number.to_le_bytes());
         }
@@ -337,6 +346,9 @@ impl Session {
                 record(head, body.get(), &mut part);
                 ControlFlow::<()>::Continue(())
             });
+        }
+        if cold.events.last_gone > 0 {
+            part(&cold.events.last_gone.to_le_bytes());
         }
         for (name, agent) in self.agents() {
             part(name.as_bytes());
@@ -394,6 +406,8 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
         "a counter out of range",
     )?;
     refuse(header.version == 0, "version 0")?;
+    let last_gone = header.last_gone_message.max(header.last_gone_event);
+    refuse(last_gone > header.last_seq, "a seq that is gone before it was given")?;
     refuse(
         !is_time(header.created_at_ms) || !is_time(header.last_activity_ms),
         "a time out of range",

@@ -276,6 +276,7 @@ impl Handler for AgentHandOff {
         }
         let changed = Changed { count: 1, evicted: 0 };
         settled.finish(ctx, key, effect, &[], changed, c"session.agent");
+        ctx.signal_ready(key);
         if publish::is_on(ctx, Level::Events) {
             let publication = Publication {
                 seq,

@@ -251,6 +251,7 @@ fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, Erro
     info::EVICTED.add(appended.evicted);
     ctx.reply_i64(appended.last_seq as i64);
     publish_unheard(ctx, key, events(appended.evicted));
+    ctx.signal_ready(key);
     Ok(true)
 }
 
@@ -349,6 +350,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
     } else {
         replicate(ctx, key, &request, &settled, new.as_ref(), events);
     }
+    ctx.signal_ready(key);
     if publish::is_on(ctx, Level::All) {
         let first_seq = appended.last_seq + 1 - batch.len() as u64;
         let publications = (first_seq..).zip(batch).map(|(seq, message)| Publication {

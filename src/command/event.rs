@@ -210,6 +210,7 @@ impl Handler for EventAdd {
             }
         }
         settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.event"]);
+        ctx.signal_ready(key);
         if publish::is_on(ctx, Level::Events) {
             let publication = Publication {
                 seq,

@@ -16,6 +16,7 @@ mod load;
 mod meta;
 mod pop;
 mod range;
+mod read;
 mod redact;
 mod remove;
 mod window;
@@ -42,6 +43,7 @@ pub const ALL: &[&Command] = &[
     &entity::COMMAND,
     &event::COMMAND,
     &agent::COMMAND,
+    &read::COMMAND,
     &load::COMMAND,
 ];
 

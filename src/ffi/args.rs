@@ -19,6 +19,15 @@ pub struct Arg<'a> {
 pub type Args<'a> = &'a [Arg<'a>];
 
 impl<'a> Arg<'a> {
+    /// # Safety
+    /// The string lives, unchanged, for `'a`.
+    pub(super) unsafe fn new(string: NonNull<raw::RedisModuleString>) -> Self {
+        Arg {
+            string,
+            command: PhantomData,
+        }
+    }
+
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         let mut len = 0;

@@ -74,7 +74,12 @@ fn after_panic(ctx: &Ctx, args: Args<'_>, panic: &Panic) {
         args.first()
             .map_or(String::new(), |name| name.bytes().escape_ascii().to_string())
     });
-    let name = name.replace('|', " ");
+    answer_panic(ctx, &name.replace('|', " "), panic);
+}
+
+/// The same for the command of that name.
+#[cold]
+pub(super) fn answer_panic(ctx: &Ctx, name: &str, panic: &Panic) {
     ctx.log_warning(&format!("internal error in {name}: {panic}"));
     if ctx.reply_not_begun() {
         ctx.reply_error(format!("ERR internal error in {name}: {}", panic.message).as_bytes());

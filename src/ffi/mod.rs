@@ -26,6 +26,7 @@ macro_rules! api {
 mod alloc;
 mod args;
 mod audience;
+mod blocking;
 mod command;
 pub mod config;
 mod ctx;
@@ -43,6 +44,7 @@ mod types;
 mod words;
 
 pub use args::{Arg, Args};
+pub use blocking::{waiting_clients, Waiter};
 pub use command::{entry, Entry, Handler};
 pub use config::{Boolean, Choice, Integer, Setting};
 pub use ctx::Ctx;

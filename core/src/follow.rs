@@ -1,0 +1,378 @@
+//! What came after a seq: how a follower reads along without ever missing anything silently.
+//!
+//! Messages, events and what else takes a seq share one counter, so one number says how far a follower has read. What is gone before
+//! it was read (evicted, trimmed, removed, hidden by its age) is told as one gap, which needs no more than the greatest seq of each
+//! kind that is gone: everything behind that seq is there.
+
+use std::ops::ControlFlow;
+
+use crate::session::Session;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct After {
+    /// The last seq that the follower has.
+    pub seq: u64,
+    /// At most so many records.
+    pub count: u64,
+    pub messages: bool,
+    pub events: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Message,
+    Event,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Message => "message",
+            Kind::Event => "event",
+        }
+    }
+}
+
+/// One thing that a follower is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// The follower has read further than the session goes: it is another one. What it has follows from its beginning.
+    Reset,
+    /// Between these seqs, both included, something of the kinds asked for is gone. What is still there follows.
+    Gap { from: u64, to: u64 },
+    Record {
+        kind: Kind,
+        seq: u64,
+        time_ms: i64,
+        /// A message's body, an event as it is shown.
+        json: &'a [u8],
+    },
+}
+
+/// Records of another log than the messages', to be told in the order of seqs.
+#[derive(Default)]
+struct Beside {
+    records: Vec<(Kind, u64, i64, usize)>,
+    json: Vec<u8>,
+}
+
+impl Beside {
+    fn push(&mut self, kind: Kind, seq: u64, time_ms: i64, json: &[u8]) {
+        self.json.extend_from_slice(json);
+        self.records.push((kind, seq, time_ms, self.json.len()));
+    }
+
+    fn get(&self, number: usize) -> Option<Told<'_>> {
+        let &(kind, seq, time_ms, end) = self.records.get(number)?;
+        let start = number.checked_sub(1).map_or(0, |before| self.records[before].3);
+        Some(Told::Record {
+            kind,
+            seq,
+            time_ms,
+            json: &self.json[start..end],
+        })
+    }
+
+    fn seq(&self, number: usize) -> Option<u64> {
+        self.records.get(number).map(|record| record.1)
+    }
+}
+
+impl Session {
+    /// Tells what came after a seq, in the order of seqs: nothing, if nothing did.
+    ///
+    /// Cost: O(log chunks + records told); with ages in force O(records) headers while some have passed and are not freed.
+    pub fn follow(&self, after: &After, now_ms: i64, mut each: impl FnMut(Told<'_>)) {
+        let mut seq = after.seq;
+        if seq > self.last_seq {
+            each(Told::Reset);
+            seq = 0;
+        }
+        let gone = self.last_gone(after, now_ms);
+        if gone > seq {
+            each(Told::Gap {
+                from: seq + 1,
+                to: gone,
+            });
+        }
+        let Some(first) = seq.checked_add(1).filter(|first| *first <= self.last_seq) else {
+            return;
+        };
+        let mut beside = Beside::default();
+        if after.events {
+            self.scan_events(first, now_ms, |head, body| {
+                beside.push(Kind::Event, head.seq, head.time_ms, body.get());
+                if beside.records.len() as u64 >= after.count {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        let (mut told, mut next) = (0, 0);
+        if after.messages {
+            let hidden = self.hidden(now_ms);
+            self.messages.scan_from_seq(first, |head, body| {
+                while told < after.count && beside.seq(next).is_some_and(|seq| seq < head.seq) {
+                    beside.get(next).into_iter().for_each(&mut each);
+                    next += 1;
+                    told += 1;
+                }
+                if told >= after.count {
+                    return ControlFlow::Break(());
+                }
+                if hidden.binary_search(&head.seq).is_err() {
+                    each(Told::Record {
+                        kind: Kind::Message,
+                        seq: head.seq,
+                        time_ms: head.time_ms,
+                        json: body.get(),
+                    });
+                    told += 1;
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        while told < after.count && next < beside.records.len() {
+            beside.get(next).into_iter().for_each(&mut each);
+            next += 1;
+            told += 1;
+        }
+    }
+
+    /// The greatest seq of what is gone, of the kinds asked for.
+    fn last_gone(&self, after: &After, now_ms: i64) -> u64 {
+        let mut gone = 0;
+        if after.messages {
+            gone = self.messages.last_gone(self.window(now_ms));
+        }
+        if after.events {
+            gone = gone.max(self.last_gone_event(now_ms));
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::NewEvent;
+    use crate::limits::Limits;
+    use crate::message;
+    use crate::session::{Creation, Incoming, Now};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    const START_MS: i64 = 1_768_384_800_000;
+
+    fn at(now_ms: i64) -> Now {
+        Now {
+            now_ms,
+            content_ms: now_ms,
+            compress_after_bytes: 64,
+        }
+    }
+
+    fn session(limits: Limits) -> Session {
+        Session::create(&Creation {
+            id: uuid::Uuid::from_u128(1),
+            created_at_ms: START_MS,
+            now_ms: START_MS,
+            ttl_ms: 0,
+            limits: Arc::new(limits),
+            scope: None,
+            state: None,
+            meta: None,
+            pins: &[],
+        })
+    }
+
+    fn append(session: &mut Session, body: &str, now_ms: i64) {
+        let facts = message::read(body.as_bytes()).unwrap();
+        let incoming = Incoming {
+            facts,
+            body: body.as_bytes(),
+            tokens: None,
+        };
+        session.append(&[incoming], None, at(now_ms), None);
+    }
+
+    fn add_event(session: &mut Session, now_ms: i64) {
+        let event = NewEvent {
+            kind: "pass",
+            ..NewEvent::default()
+        };
+        session.add_event(&event, at(now_ms));
+    }
+
+    /// `r`, `g<from>-<to>`, `m<seq>` and `e<seq>`, in one line.
+    fn told(session: &Session, after: &After, now_ms: i64) -> String {
+        let mut all = Vec::new();
+        session.follow(after, now_ms, |told| {
+            all.push(match told {
+                Told::Reset => "r".to_owned(),
+                Told::Gap { from, to } => format!("g{from}-{to}"),
+                Told::Record { kind, seq, .. } => format!("{}{seq}", &kind.name()[..1]),
+            });
+        });
+        all.join(" ")
+    }
+
+    const ALL: After = After {
+        seq: 0,
+        count: u64::MAX,
+        messages: true,
+        events: true,
+    };
+
+    #[test]
+    fn kinds_come_in_the_order_of_seqs_and_what_is_gone_is_one_gap() {
+        let mut session = session(Limits {
+            maxlen: 2,
+            event_maxlen: 2,
+            ..Limits::default()
+        });
+        assert_eq!(told(&session, &ALL, START_MS), "");
+        for number in 0..4 {
+            append(&mut session, r#"{"role":"user","content":"x"}"#, START_MS);
+            if number < 3 {
+                add_event(&mut session, START_MS);
+            }
+        }
+        // 1 m, 2 e, 3 m, 4 e, 5 m, 6 e, 7 m: of the messages 5 and 7 are left, of the events 4 and 6.
+        assert_eq!(told(&session, &ALL, START_MS), "g1-3 e4 m5 e6 m7");
+        assert_eq!(told(&session, &After { count: 2, ..ALL }, START_MS), "g1-3 e4 m5");
+        assert_eq!(told(&session, &After { seq: 2, ..ALL }, START_MS), "g3-3 e4 m5 e6 m7");
+        assert_eq!(told(&session, &After { seq: 3, ..ALL }, START_MS), "e4 m5 e6 m7");
+        assert_eq!(told(&session, &After { events: false, ..ALL }, START_MS), "g1-3 m5 m7");
+        assert_eq!(
+            told(&session, &After { messages: false, ..ALL }, START_MS),
+            "g1-2 e4 e6"
+        );
+        assert_eq!(told(&session, &After { seq: 7, ..ALL }, START_MS), "");
+        assert_eq!(told(&session, &After { seq: 8, ..ALL }, START_MS), "r g1-3 e4 m5 e6 m7");
+        assert_eq!(
+            told(
+                &session,
+                &After {
+                    seq: u64::MAX,
+                    count: 1,
+                    ..ALL
+                },
+                START_MS
+            ),
+            "r g1-3 e4"
+        );
+        session.pop(1, at(START_MS));
+        assert_eq!(told(&session, &After { seq: 7, ..ALL }, START_MS), "");
+        assert_eq!(told(&session, &After { seq: 6, ..ALL }, START_MS), "g7-7");
+        session.clear(at(START_MS));
+        assert_eq!(told(&session, &ALL, START_MS), "g1-7 e4 e6");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Append(u8),
+        Event,
+        Pop(u64),
+        Remove(u64),
+        Redact(u64),
+        Compact(u64),
+        Clear,
+        Pin(bool),
+        Wait(i64),
+        Reload,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            8 => (0u8..4).prop_map(Step::Append),
+            5 => Just(Step::Event),
+            1 => (1u64..3).prop_map(Step::Pop),
+            1 => (1u64..40).prop_map(Step::Remove),
+            1 => (1u64..40).prop_map(Step::Redact),
+            1 => (1u64..40).prop_map(Step::Compact),
+            1 => Just(Step::Clear),
+            1 => any::<bool>().prop_map(Step::Pin),
+            2 => (0i64..1500).prop_map(Step::Wait),
+            1 => Just(Step::Reload),
+        ];
+        prop::collection::vec(step, 0..60)
+    }
+
+    proptest! {
+        #[test]
+        fn a_follower_has_every_seq_or_a_gap_that_covers_it(
+            steps in steps(), maxlen in 0u64..5, event_maxlen in 0u64..4, maxage_ms in prop_oneof![Just(0u64), 500u64..2500],
+            event_ttl_s in 0u64..3, count in 1u64..6, seqs in prop::collection::vec(0u64..70, 4),
+        ) {
+            let limits = Limits { maxlen, event_maxlen, maxage_ms, event_ttl_s, ..Limits::default() };
+            let mut session = session(limits);
+            let mut now_ms = START_MS;
+            // The kind of each seq, from 1 on.
+            let mut kinds = Vec::new();
+            for step in steps {
+                let now = at(now_ms);
+                match step {
+                    Step::Append(body) => {
+                        let body = [
+                            r#"{"role":"user","content":"x"}"#,
+                            r#"{"role":"system","content":"s"}"#,
+                            r#"{"role":"assistant","tool_calls":[{"id":"a"}]}"#,
+                            r#"{"role":"tool","tool_call_id":"a"}"#,
+                        ][usize::from(body)];
+                        append(&mut session, body, now_ms);
+                        kinds.push(Kind::Message);
+                    }
+                    Step::Event => {
+                        add_event(&mut session, now_ms);
+                        kinds.push(Kind::Event);
+                    }
+                    Step::Pop(count) => { session.pop(count, now); }
+                    Step::Remove(seq) => { session.remove(&[seq], now); }
+                    Step::Redact(seq) => { session.redact(&[seq], None, now); }
+                    Step::Compact(seq) => {
+                        let body = br#"{"role":"system","content":"so far"}"#;
+                        let summary = Incoming { facts: message::read(body).unwrap(), body, tokens: None };
+                        session.compact(seq, &summary, now);
+                    }
+                    Step::Clear => { session.clear(now); }
+                    Step::Pin(pinned) => {
+                        let pins = if pinned { vec!["system"] } else { Vec::new() };
+                        let change = crate::session::WindowChange { pins: Some(pins), ..Default::default() };
+                        session.set_window(&change, now);
+                    }
+                    Step::Wait(ms) => now_ms += ms,
+                    Step::Reload => session = Session::decode_whole(&session.encode_whole()).unwrap(),
+                }
+            }
+            let mut shown = Vec::new();
+            session.messages(now_ms, |head, _| { shown.push((head.seq, Kind::Message)); ControlFlow::<()>::Continue(()) });
+            session.scan_events(0, now_ms, |head, _| { shown.push((head.seq, Kind::Event)); ControlFlow::<()>::Continue(()) });
+            shown.sort_by_key(|record| record.0);
+            for (messages, events) in [(true, true), (true, false), (false, true)] {
+                let asked = |kind: Kind| match kind { Kind::Message => messages, Kind::Event => events };
+                for &seq in &seqs {
+                    let after = After { seq, count, messages, events };
+                    let from = if seq > kinds.len() as u64 { 0 } else { seq };
+                    let mut gap = None;
+                    let mut records = Vec::new();
+                    let mut resets = 0;
+                    session.follow(&after, now_ms, |told| match told {
+                        Told::Reset => resets += 1,
+                        Told::Gap { from, to } => gap = Some((from, to)),
+                        Told::Record { kind, seq, .. } => records.push((seq, kind)),
+                    });
+                    prop_assert_eq!(resets, u32::from(seq > kinds.len() as u64));
+                    let expected: Vec<_> = shown.iter().copied()
+                        .filter(|record| record.0 > from && asked(record.1)).take(count as usize).collect();
+                    prop_assert_eq!(records, expected);
+                    let missing = (from + 1..=kinds.len() as u64).rev().find(|seq| {
+                        asked(kinds[*seq as usize - 1]) && !shown.iter().any(|record| record.0 == *seq)
+                    });
+                    prop_assert_eq!(gap, missing.map(|to| (from + 1, to)));
+                }
+            }
+        }
+    }
+}

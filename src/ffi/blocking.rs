@@ -1,0 +1,143 @@
+//! Clients that wait for a key: the server calls back when a command has said that there may be something for them.
+//!
+//! ```text
+//!   command          server                       here
+//!   block_on_key --> BlockClientOnKeys            the waiter is boxed; WAITING + 1
+//!   signal_ready --> SignalKeyAsReady
+//!                    … after the command -------> ready:   the waiter replies, or goes on waiting
+//!                    … after its time ----------> timeout: nil
+//!                    … however it ended --------> free:    the waiter is dropped; WAITING - 1
+//! ```
+//!
+//! The server ends a wait also by `CLIENT UNBLOCK`, `CLIENT KILL`, a lost connection and a change of its role; all of these lead to `free`.
+
+use std::os::raw::{c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use redis_module::raw;
+
+use super::args::Arg;
+use super::command;
+use super::ctx::Ctx;
+use super::reply::ErrorReply;
+use crate::guard;
+
+/// What a blocked client waits with.
+pub trait Waiter: Sized + 'static {
+    /// Replies and returns true, or has replied nothing and returns false: the client goes on waiting.
+    fn serve(&mut self, ctx: &mut Ctx, key: Arg<'_>) -> Result<bool, ErrorReply>;
+}
+
+/// Counts one blocked client as long as it lives.
+struct Waiting<W> {
+    waiter: W,
+}
+
+static WAITING: AtomicU64 = AtomicU64::new(0);
+
+/// How many clients wait for a key.
+pub fn waiting_clients() -> u64 {
+    WAITING.load(Relaxed)
+}
+
+impl<W> Waiting<W> {
+    fn new(waiter: W) -> Self {
+        WAITING.fetch_add(1, Relaxed);
+        Waiting { waiter }
+    }
+}
+
+impl<W> Drop for Waiting<W> {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Ctx {
+    /// Whether this client can be made to wait: not in a transaction, a script or a client that must not block.
+    pub fn can_block(&self) -> bool {
+        const MUST_ANSWER: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
+            | raw::REDISMODULE_CTX_FLAGS_LUA
+            | raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING;
+        // SAFETY: reads flags of a live context.
+        unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) & MUST_ANSWER as c_int == 0 }
+    }
+
+    /// Makes the client wait for the key, at most so long (0: for ever). This is the command's reply; only where [`Ctx::can_block`] says so.
+    pub fn block_on_key<W: Waiter>(&mut self, key: Arg<'_>, timeout_ms: i64, waiter: W) {
+        self.owed.set(self.owed.get() - 1);
+        let waiting = Box::into_raw(Box::new(Waiting::new(waiter)));
+        let mut keys = [key.as_ptr()];
+        // SAFETY: the context is live; the server copies the list of keys and takes references of its own; it calls `free` once with the
+        // box, after the last call of the other two.
+        unsafe {
+            api!(RedisModule_BlockClientOnKeys)(
+                self.as_ptr(),
+                Some(ready::<W>),
+                Some(timeout),
+                Some(free::<W>),
+                timeout_ms,
+                keys.as_mut_ptr(),
+                1,
+                waiting.cast::<c_void>(),
+            );
+        }
+    }
+
+    /// Lets those that wait for the key look at it, after this command. Costs one comparison where nobody waits for any.
+    #[inline(always)]
+    pub fn signal_ready(&self, key: Arg<'_>) {
+        if WAITING.load(Relaxed) > 0 {
+            self.signal_key_ready(key);
+        }
+    }
+
+    #[inline(never)]
+    fn signal_key_ready(&self, key: Arg<'_>) {
+        // SAFETY: the context and the key's name are live; nothing runs within this call.
+        unsafe { api!(RedisModule_SignalKeyAsReady)(self.as_ptr(), key.as_ptr()) };
+    }
+}
+
+unsafe extern "C" fn ready<W: Waiter>(
+    raw_ctx: *mut raw::RedisModuleCtx,
+    _argv: *mut *mut raw::RedisModuleString,
+    _argc: c_int,
+) -> c_int {
+    // SAFETY: the server calls this on the thread that runs commands, with the context of a client that `block_on_key` blocked with a
+    // `Waiting<W>`, which is freed later; the key's name lives until this function returns, and nothing here outlives it.
+    let (mut ctx, waiting, key) = unsafe {
+        let waiting = api!(RedisModule_GetBlockedClientPrivateData)(raw_ctx).cast::<Waiting<W>>();
+        let key = NonNull::new(api!(RedisModule_GetBlockedClientReadyKey)(raw_ctx));
+        let (Some(waiting), Some(key)) = (waiting.as_mut(), key) else {
+            return raw::REDISMODULE_ERR as c_int;
+        };
+        (Ctx::new(raw_ctx), waiting, Arg::new(key))
+    };
+    let served = guard::catch(|| waiting.waiter.serve(&mut ctx, key));
+    match served {
+        Ok(Ok(false)) => return raw::REDISMODULE_ERR as c_int,
+        Ok(Ok(true)) => {}
+        Ok(Err(error)) => ctx.reply_error(error.line()),
+        Err(panic) => command::answer_panic(&ctx, "a blocked command", &panic),
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
+/// Nothing in it can panic.
+unsafe extern "C" fn timeout(
+    raw_ctx: *mut raw::RedisModuleCtx,
+    _argv: *mut *mut raw::RedisModuleString,
+    _argc: c_int,
+) -> c_int {
+    // SAFETY: the context of a client whose time is over, live until this function returns.
+    unsafe { Ctx::new(raw_ctx) }.reply_null();
+    raw::REDISMODULE_OK as c_int
+}
+
+/// Nothing in it can panic: waiters are plain data.
+unsafe extern "C" fn free<W: Waiter>(_ctx: *mut raw::RedisModuleCtx, waiting: *mut c_void) {
+    // SAFETY: the box of `block_on_key`, given back once.
+    drop(unsafe { Box::from_raw(waiting.cast::<Waiting<W>>()) });
+}
