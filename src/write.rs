@@ -401,6 +401,16 @@ impl Settled {
         effect.word(Word::KeepTtl);
     }
 
+    /// The key's new expiry as a command of its own, for one that has no place for it.
+    pub fn expiry_effect<'a>(&self, ctx: &Ctx, key: Arg<'a>) -> Option<Effect<'a>> {
+        let ExpiryFact::At(at_ms) = self.expiry else {
+            return None;
+        };
+        let mut effect = ctx.effect(c"PEXPIREAT");
+        effect.arg(key).int(at_ms);
+        Some(effect)
+    }
+
     /// The end of a command that may have made its session: `SESSION.CREATE` goes before its effect then. `tail` goes behind the facts.
     pub fn publish_with_creation<'a>(
         &self,

@@ -3,6 +3,7 @@
 use redis_session_core::agent::{Joined, LeaseHeld, HANDOFF};
 use redis_session_core::session::Changed;
 use redis_session_core::time::MAX_TIME_MS;
+use smallvec::SmallVec;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE as LEASE_OPTION};
 use crate::args::{self, is, once, Cursor, WriteOptions};
@@ -116,7 +117,7 @@ const LEASE: Command = Command {
         ),
     ],
     reply: "The fencing token, which only ever grows; the holder keeps its token.",
-    details: "`LEASEHELD` while another agent's lease lives. While a lease lives, every writing command but `SESSION.AGENT` needs its token in \
+    details: "Slides the key's expiry, as every command that writes. `LEASEHELD` while another agent's lease lives. While a lease lives, every writing command but `SESSION.AGENT` needs its token in \
               `LEASE`.",
     entry: entry::<AgentLease>(),
     ..Command::BLANK
@@ -305,13 +306,11 @@ impl Handler for AgentLease {
             cursor.next();
             for_ms = args::int(until.bytes(), "milliseconds", 1, MAX_TIME_MS)?;
         }
-        // Only a primary says more: when it was.
-        let mut options = WriteOptions::default();
-        while let Some(word) = cursor.next() {
-            if !is(word, "AT") || !ctx.obeys_primary() || !options.take(ctx, &mut cursor, word)? {
-                return Err(error::syntax(word.bytes()));
-            }
-        }
+        // `LEASE` has no `<w>`: only a primary says when it was and what became of the key's expiry.
+        let options = match cursor.peek() {
+            Some(word) if !ctx.obeys_primary() => return Err(error::syntax(word.bytes())),
+            _ => WriteOptions::rest(ctx, cursor)?,
+        };
         let moment = Moment::of(ctx, &options);
         let now_ms = moment.now.now_ms;
         let expires_at_ms = at_ms.unwrap_or((now_ms + for_ms).min(MAX_TIME_MS));
@@ -322,6 +321,7 @@ impl Handler for AgentLease {
             Some(Err(held)) => return Err(held_by_another(&held)),
             None => return Err(error::no_session(key.bytes())),
         };
+        let settled = target.settle(&options, &moment, true);
         drop(target);
         ctx.reply_i64(lease_token as i64);
         let mut effect = ctx.effect(c"SESSION.AGENT");
@@ -331,9 +331,8 @@ impl Handler for AgentLease {
             .arg(args[3])
             .word(Word::PxAt)
             .int(expires_at_ms);
-        effect.word(Word::At).int(now_ms);
-        ctx.replicate(&effect);
-        ctx.signal_modified(key);
+        settled.add_to(&mut effect);
+        settled.publish(ctx, key, &[&effect], &[]);
         Ok(())
     }
 }
@@ -347,21 +346,27 @@ impl Handler for AgentRelease {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let key = args[2];
         let lease_token = args::counter(args[3].bytes(), "token")?;
+        let options = WriteOptions::default();
+        let mut moment = Moment::of(ctx, &options);
+        moment.obeys = ctx.obeys_primary();
         let mut target = Target::open_existing(ctx, key)?;
         // A primary has found the lease alive; by the clock of who follows, it may have passed.
-        let now_ms = if ctx.obeys_primary() { 0 } else { ctx.now_ms() };
+        let now_ms = if moment.obeys { 0 } else { moment.now.now_ms };
         if !target
             .change(|session| session.release(lease_token, now_ms))
             .unwrap_or(false)
         {
             return Err(error::lease_lost(lease_token));
         }
+        let settled = target.settle(&options, &moment, true);
         drop(target);
         ctx.reply_i64(1);
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect.word(Word::Release).arg(key).arg(args[3]);
-        ctx.replicate(&effect);
-        ctx.signal_modified(key);
+        // It has no place for an expiry.
+        let slid = settled.expiry_effect(ctx, key);
+        let effects: SmallVec<[&_; 2]> = std::iter::once(&effect).chain(&slid).collect();
+        settled.publish(ctx, key, &effects, &[]);
         Ok(())
     }
 }

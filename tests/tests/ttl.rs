@@ -177,3 +177,19 @@ fn a_session_expires_like_any_key() {
     assert_eq!(server.say("SESSION.LEN k"), "(integer) 0");
     assert_eq!(server.say("SESSION.APPEND k MSG user anew"), "(integer) 1");
 }
+
+#[test]
+fn a_lease_slides_the_expiry_and_its_release_too() {
+    let server = Server::start();
+    let replica = Server::start();
+    replica.replicate(&server);
+    server.run("SESSION.CREATE k PX 1000000");
+    for command in ["SESSION.AGENT LEASE k a 5000", "SESSION.AGENT RELEASE k 1"] {
+        server.run("PEXPIRE k 5000");
+        let before_ms = redis_session_tests::now_ms();
+        server.run(command);
+        assert_expires_in(&server, "k", before_ms, 1_000_000);
+        replica.wait_for(&server);
+        assert_eq!(replica.expires_at_ms(b"k"), server.expires_at_ms(b"k"));
+    }
+}
