@@ -29,7 +29,9 @@ impl Session {
         );
         out.extend_from_slice(b"\",\"scope\":");
         write_optional(&mut out, self.scope());
-        out.extend_from_slice(b",\"alias\":null,\"state\":");
+        out.extend_from_slice(b",\"alias\":");
+        write_optional(&mut out, self.alias());
+        out.extend_from_slice(b",\"state\":");
         json::write_string(&mut out, self.state());
         out.extend_from_slice(b",\"created_at\":");
         time::write_json(&mut out, Some(self.created_at_ms()));
@@ -37,7 +39,8 @@ impl Session {
         time::write_json(&mut out, Some(self.last_activity_ms()));
         out.extend_from_slice(b",\"expires_at\":");
         time::write_json(&mut out, expires_at_ms);
-        out.extend_from_slice(b",\"closed_at\":null");
+        out.extend_from_slice(b",\"closed_at\":");
+        time::write_json(&mut out, self.closed_at_ms());
         write_number(&mut out, ",\"version\":", self.version());
         write_number(&mut out, ",\"last_seq\":", self.last_seq());
         self.write_limits(&mut out);
@@ -72,7 +75,14 @@ impl Session {
             seq(events.last_seq)
         );
         out.extend_from_slice(ends.as_bytes());
-        out.extend_from_slice(b"},\"checkpoints\":[],\"lease\":");
+        out.extend_from_slice(b"},\"checkpoints\":[");
+        for (i, checkpoint) in self.checkpoints().iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            checkpoint.write_json(self.id(), &mut out);
+        }
+        out.extend_from_slice(b"],\"lease\":");
         match self.living_lease(now_ms) {
             Some(lease) => lease.write_json(&mut out),
             None => out.extend_from_slice(b"null"),

@@ -45,6 +45,13 @@ impl Events {
         }
     }
 
+    /// Drops every event behind a seq. Cost: O(events dropped).
+    pub fn cut_after(&mut self, seq: u64) {
+        if let Some(last_seq) = self.log.cut_after(seq) {
+            self.last_gone = self.last_gone.max(last_seq);
+        }
+    }
+
     /// Drops what is over `maxlen` or was recorded before `passed_before_ms`. Cost: O(dropped), with times out of order O(events).
     fn trim(&mut self, maxlen: u64, passed_before_ms: i64) {
         while let Some(front) = self.log.front().filter(|_| maxlen > 0 && self.log.len() > maxlen) {

@@ -4,7 +4,7 @@
 //! it was read (evicted, trimmed, removed, hidden by its age) is told as one gap, which needs no more than the greatest seq of each
 //! kind that is gone: everything behind that seq is there.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use crate::session::Session;
 
@@ -17,12 +17,14 @@ pub struct After {
     pub count: u64,
     pub messages: bool,
     pub events: bool,
+    pub checkpoints: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Message,
     Event,
+    Checkpoint,
 }
 
 impl Kind {
@@ -30,6 +32,7 @@ impl Kind {
         match self {
             Kind::Message => "message",
             Kind::Event => "event",
+            Kind::Checkpoint => "checkpoint",
         }
     }
 }
@@ -45,7 +48,7 @@ pub enum Told<'a> {
         kind: Kind,
         seq: u64,
         time_ms: i64,
-        /// A message's body, an event as it is shown.
+        /// A message's body, an event or a checkpoint as it is shown.
         json: &'a [u8],
     },
 }
@@ -53,24 +56,24 @@ pub enum Told<'a> {
 /// Records of another log than the messages', to be told in the order of seqs.
 #[derive(Default)]
 struct Beside {
-    records: Vec<(Kind, u64, i64, usize)>,
+    records: Vec<(Kind, u64, i64, Range<usize>)>,
     json: Vec<u8>,
 }
 
 impl Beside {
     fn push(&mut self, kind: Kind, seq: u64, time_ms: i64, json: &[u8]) {
+        let start = self.json.len();
         self.json.extend_from_slice(json);
-        self.records.push((kind, seq, time_ms, self.json.len()));
+        self.records.push((kind, seq, time_ms, start..self.json.len()));
     }
 
     fn get(&self, number: usize) -> Option<Told<'_>> {
-        let &(kind, seq, time_ms, end) = self.records.get(number)?;
-        let start = number.checked_sub(1).map_or(0, |before| self.records[before].3);
+        let (kind, seq, time_ms, place) = self.records.get(number)?;
         Some(Told::Record {
-            kind,
-            seq,
-            time_ms,
-            json: &self.json[start..end],
+            kind: *kind,
+            seq: *seq,
+            time_ms: *time_ms,
+            json: &self.json[place.clone()],
         })
     }
 
@@ -108,6 +111,16 @@ impl Session {
                 }
                 ControlFlow::Continue(())
             });
+        }
+        if after.checkpoints {
+            let is_mixed = !beside.records.is_empty();
+            for checkpoint in self.checkpoints().iter().filter(|checkpoint| checkpoint.id >= first) {
+                let json = checkpoint.json(self.id());
+                beside.push(Kind::Checkpoint, checkpoint.id, checkpoint.time_ms, &json);
+            }
+            if is_mixed {
+                beside.records.sort_by_key(|record| record.1);
+            }
         }
         let (mut told, mut next) = (0, 0);
         if after.messages {
@@ -149,6 +162,9 @@ impl Session {
         if after.events {
             gone = gone.max(self.last_gone_event(now_ms));
         }
+        if after.checkpoints {
+            gone = gone.max(self.cold.as_ref().map_or(0, |cold| cold.checkpoints.last_gone));
+        }
         gone
     }
 }
@@ -156,6 +172,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::{Fork, NewCheckpoint, Part};
     use crate::event::NewEvent;
     use crate::limits::Limits;
     use crate::message;
@@ -223,6 +240,7 @@ mod tests {
         count: u64::MAX,
         messages: true,
         events: true,
+        checkpoints: true,
     };
 
     #[test]
@@ -281,6 +299,10 @@ mod tests {
         Clear,
         Pin(bool),
         Wait(i64),
+        Checkpoint(bool),
+        Restore(usize),
+        Drop(usize),
+        Fork,
         Reload,
     }
 
@@ -295,6 +317,10 @@ mod tests {
             1 => Just(Step::Clear),
             1 => any::<bool>().prop_map(Step::Pin),
             2 => (0i64..1500).prop_map(Step::Wait),
+            2 => any::<bool>().prop_map(Step::Checkpoint),
+            2 => (0usize..4).prop_map(Step::Restore),
+            1 => (0usize..4).prop_map(Step::Drop),
+            1 => Just(Step::Fork),
             1 => Just(Step::Reload),
         ];
         prop::collection::vec(step, 0..60)
@@ -304,9 +330,9 @@ mod tests {
         #[test]
         fn a_follower_has_every_seq_or_a_gap_that_covers_it(
             steps in steps(), maxlen in 0u64..5, event_maxlen in 0u64..4, maxage_ms in prop_oneof![Just(0u64), 500u64..2500],
-            event_ttl_s in 0u64..3, count in 1u64..6, seqs in prop::collection::vec(0u64..70, 4),
+            event_ttl_s in 0u64..3, max_checkpoints in 0u64..4, count in 1u64..6, seqs in prop::collection::vec(0u64..70, 4),
         ) {
-            let limits = Limits { maxlen, event_maxlen, maxage_ms, event_ttl_s, ..Limits::default() };
+            let limits = Limits { maxlen, event_maxlen, maxage_ms, event_ttl_s, max_checkpoints, ..Limits::default() };
             let mut session = session(limits);
             let mut now_ms = START_MS;
             // The kind of each seq, from 1 on.
@@ -343,17 +369,32 @@ mod tests {
                         session.set_window(&change, now);
                     }
                     Step::Wait(ms) => now_ms += ms,
+                    Step::Checkpoint(trim) => {
+                        session.make_checkpoint(&NewCheckpoint { trim, ..Default::default() }, now);
+                        kinds.push(Kind::Checkpoint);
+                    }
+                    Step::Restore(number) => if let Some(id) = session.checkpoints().get(number).map(|checkpoint| checkpoint.id) {
+                        session.restore(id, now);
+                        kinds.push(Kind::Event);
+                    },
+                    Step::Drop(number) => if let Some(id) = session.checkpoints().get(number).map(|checkpoint| checkpoint.id) {
+                        session.drop_checkpoints(&[id], now);
+                    },
+                    Step::Fork => {
+                        session = session.fork(&Fork { id: uuid::Uuid::from_u128(2), created_at_ms: now_ms, part: Part::Whole }, now).0;
+                    }
                     Step::Reload => session = Session::decode_whole(&session.encode_whole()).unwrap(),
                 }
             }
             let mut shown = Vec::new();
             session.messages(now_ms, |head, _| { shown.push((head.seq, Kind::Message)); ControlFlow::<()>::Continue(()) });
             session.scan_events(0, now_ms, |head, _| { shown.push((head.seq, Kind::Event)); ControlFlow::<()>::Continue(()) });
+            shown.extend(session.checkpoints().iter().map(|checkpoint| (checkpoint.id, Kind::Checkpoint)));
             shown.sort_by_key(|record| record.0);
             for (messages, events) in [(true, true), (true, false), (false, true)] {
-                let asked = |kind: Kind| match kind { Kind::Message => messages, Kind::Event => events };
+                let asked = |kind: Kind| match kind { Kind::Message => messages, Kind::Event => events, Kind::Checkpoint => messages && events };
                 for &seq in &seqs {
-                    let after = After { seq, count, messages, events };
+                    let after = After { seq, count, messages, events, checkpoints: messages && events };
                     let from = if seq > kinds.len() as u64 { 0 } else { seq };
                     let mut gap = None;
                     let mut records = Vec::new();

@@ -47,6 +47,7 @@
 //! ```
 
 pub mod agent;
+pub mod checkpoint;
 pub mod dedup;
 mod document;
 pub mod entity;

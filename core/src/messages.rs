@@ -17,7 +17,7 @@
 //! in almost every conversation. Whatever else there may be (agents whose exchanges interleave, ages, pins on
 //! tool messages) is decided by [`Messages::evict_by_survey`], which walks all headers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use smallvec::SmallVec;
@@ -861,6 +861,43 @@ impl Messages {
         };
         messages.learn();
         messages
+    }
+
+    /// The messages of an earlier moment in place of these. All that came after it are gone then, whether they still stand here or not.
+    pub(crate) fn restored(&self, mut then: Messages, moment_seq: u64) -> Messages {
+        let mut newest = self.last_gone;
+        self.scan_rev(u64::MAX, |head, _| {
+            newest = newest.max(head.seq);
+            ControlFlow::Break(())
+        });
+        if newest > moment_seq {
+            then.last_gone = newest;
+        }
+        // Other roles may be pinned now.
+        then.forget_pinned();
+        then.aside_is_pinned = then.aside().is_none();
+        then.oldest_time_ms = i64::MIN;
+        then
+    }
+
+    /// Drops every message behind a seq. Cost: O(messages dropped).
+    pub(crate) fn cut_after(&mut self, seq: u64) {
+        let in_main = self.main.cut_after(seq);
+        let in_aside = self.rare.as_mut().and_then(|rare| rare.aside.cut_after(seq));
+        if let Some(last_seq) = in_main.max(in_aside) {
+            self.last_gone = self.last_gone.max(last_seq);
+            self.newest_exchange = 0;
+            self.oldest_time_ms = i64::MIN;
+            self.forget_pinned();
+        }
+    }
+
+    pub(crate) fn heap_bytes_unseen(&self, seen: &mut HashSet<usize>) -> usize {
+        self.main.heap_bytes_unseen(seen)
+            + self
+                .rare
+                .as_ref()
+                .map_or(0, |rare| rare.aside.heap_bytes_unseen(seen) + size_of::<Rare>())
     }
 
     /// Learns from the headers what a payload does not say.

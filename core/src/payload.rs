@@ -6,7 +6,8 @@
 //!  first blob    +-----------+--------------------------------------------------+
 //!                | format: 1 | MessagePack map: everything but the logs         |
 //!                +-----------+--------------------------------------------------+
-//!                 the map says how many chunks of each log follow: aside, main, set aside, events
+//!                 the map says how many chunks of each log follow: aside, main, set aside, events; and of each checkpoint's logs,
+//!                 which of the chunks before they share and how many of their own follow then
 //!
 //!  a chunk       +-------+-----------+-----------+---------+-------------+--------------+----------+
 //!                | flags | first seq | base time | body at | heads bytes | bodies bytes | shared n |
@@ -22,6 +23,7 @@
 //! against the bytes there are before anything is made of it, every record and every body is read once, and the first thing that
 //! does not fit refuses the whole payload.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,11 +32,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::agent::{Agent, Lease};
+use crate::checkpoint::{Checkpoint, Checkpoints, Snapshot};
 use crate::dedup::Entry as DedupEntry;
+use crate::entity::Entities;
 use crate::event::Events;
 use crate::json;
 use crate::limits::Limits;
-use crate::log::{ChunkBase, ChunkParts, Head, Log, Position};
+use crate::log::{ChunkBase, ChunkParts, Head, Log, Position, StoredChunk, TakenChunk};
 use crate::message;
 use crate::messages::Messages;
 use crate::session::{Cold, Session, INITIAL_STATE, MAX_TEXT_BYTES};
@@ -100,8 +104,47 @@ struct Header {
     last_gone_message: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     last_gone_event: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    alias: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    last_gone_checkpoint: u64,
+    /// Oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    checkpoints: Vec<CheckpointRow>,
     chunks: ChunkCounts,
 }
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckpointRow {
+    id: u64,
+    time_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+    state: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    refs: Vec<String>,
+    summary: String,
+    /// Without it the same as those of the checkpoint before it, or of the session where that is the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entities: Option<Vec<EntityRow>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<AgentRow>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    last_gone_message: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    aside: Vec<ChunkRun>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    main: Vec<ChunkRun>,
+}
+
+/// So many chunks: those from this number on among the messages' chunks before, counted from 1; with number 0 they follow as blobs.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+struct ChunkRun(u64, u64);
 
 #[derive(Serialize, Deserialize)]
 struct AgentRow(String, i64, i64, Option<String>);
@@ -146,24 +189,42 @@ impl Session {
             log.inspect(|log| log.for_each_chunk(|_| chunks += 1));
             chunks
         });
-        let entities = cold.map_or_else(Vec::new, |cold| {
-            let mut rows: Vec<_> = cold
-                .entities
-                .by_recency()
-                .map(|(id, entity)| {
-                    EntityRow(
-                        id.to_owned(),
-                        entity.name.clone(),
-                        entity.kind.clone(),
-                        entity.aliases.clone(),
-                        entity.mention_count,
-                        entity.last_mentioned_ms,
-                    )
-                })
-                .collect();
-            rows.reverse();
-            rows
-        });
+        let entities = cold.map_or_else(Vec::new, |cold| entity_rows(&cold.entities));
+        // Chunks that a checkpoint shares with the session or with an older checkpoint are written once.
+        let mut numbers = ChunkNumbers::default();
+        for log in [aside, Some(main)].into_iter().flatten() {
+            log.for_each_chunk(|chunk| numbers.add(&chunk));
+        }
+        let mut before = cold.map(|cold| &cold.entities);
+        let mut own_chunks = Vec::new();
+        let checkpoints = self
+            .checkpoints()
+            .iter()
+            .map(|checkpoint| {
+                let snapshot = &checkpoint.snapshot;
+                let (aside, main) = snapshot.messages.logs();
+                let is_same = before.is_some_and(|before| Arc::ptr_eq(before, &snapshot.entities));
+                before = Some(&snapshot.entities);
+                CheckpointRow {
+                    id: checkpoint.id,
+                    time_ms: checkpoint.time_ms,
+                    label: checkpoint.label.clone(),
+                    outcome: checkpoint.outcome.clone(),
+                    state: checkpoint.state.clone(),
+                    refs: checkpoint.refs.clone(),
+                    summary: checkpoint.summary.clone(),
+                    entities: (!is_same).then(|| entity_rows(&snapshot.entities)),
+                    agents: snapshot
+                        .agents
+                        .iter()
+                        .map(|(name, agent)| agent_row((name, agent)))
+                        .collect(),
+                    last_gone_message: snapshot.messages.last_gone_seq(),
+                    aside: aside.map_or_else(Vec::new, |log| chunk_runs(log, &mut numbers, &mut own_chunks)),
+                    main: chunk_runs(main, &mut numbers, &mut own_chunks),
+                }
+            })
+            .collect();
         let header = Header {
             id: self.id.as_u64_pair(),
             version: self.version,
@@ -185,6 +246,10 @@ impl Session {
             last_lease_token: cold.map_or(0, |cold| cold.agents.last_token),
             last_gone_message: self.messages.last_gone_seq(),
             last_gone_event: cold.map_or(0, |cold| cold.events.last_gone),
+            alias: cold.and_then(|cold| cold.alias.clone()),
+            closed_at_ms: self.closed_at_ms(),
+            last_gone_checkpoint: cold.map_or(0, |cold| cold.checkpoints.last_gone),
+            checkpoints,
             chunks: ChunkCounts {
                 aside: chunk_counts[0],
                 main: chunk_counts[1],
@@ -198,22 +263,13 @@ impl Session {
         blob(&bytes);
         for log in logs.into_iter().flatten() {
             log.for_each_chunk(|chunk| {
-                bytes.clear();
-                bytes.push(if chunk.compressed { LZ4 } else { 0 });
-                varint::put(&mut bytes, chunk.base.seq);
-                varint::put(&mut bytes, varint::zigzag(chunk.base.time_ms));
-                varint::put(&mut bytes, u64::from(chunk.body_at));
-                varint::put(&mut bytes, chunk.heads.len() as u64);
-                varint::put(&mut bytes, u64::from(chunk.bodies_bytes));
-                varint::put(&mut bytes, chunk.shared.len() as u64);
-                for body in chunk.shared {
-                    varint::put(&mut bytes, body.len() as u64);
-                    bytes.extend_from_slice(body);
-                }
-                bytes.extend_from_slice(chunk.heads);
-                bytes.extend_from_slice(chunk.bodies);
+                write_chunk(&mut bytes, &chunk);
                 blob(&bytes);
             });
+        }
+        for chunk in own_chunks {
+            write_chunk(&mut bytes, &chunk);
+            blob(&bytes);
         }
     }
 
@@ -240,13 +296,14 @@ impl Session {
     /// Reads a payload, asking for its blobs one by one.
     ///
     /// Cost: O(bytes): every chunk is decompressed and every body is read once.
-    pub fn decode<B: AsRef<[u8]>>(mut next: impl FnMut() -> Option<B>) -> Result<Session, PayloadError> {
+    pub fn decode<B: AsRef<[u8]>>(next: impl FnMut() -> Option<B>) -> Result<Session, PayloadError> {
+        let mut next = next;
         let first = next().ok_or(PayloadError("no header"))?;
         let (&format, map) = first.as_ref().split_first().ok_or(PayloadError("an empty header"))?;
         if format != FORMAT {
             return Err(PayloadError("an unknown format: written by a newer version"));
         }
-        let header: Header = rmp_serde::from_slice(map).map_err(|_| PayloadError("an unreadable header"))?;
+        let mut header: Header = rmp_serde::from_slice(map).map_err(|_| PayloadError("an unreadable header"))?;
         let ChunkCounts {
             aside,
             main,
@@ -254,29 +311,38 @@ impl Session {
             events,
         } = header.chunks;
         let (last_gone_message, last_gone_event) = (header.last_gone_message, header.last_gone_event);
+        let (rows, last_gone_checkpoint) = (std::mem::take(&mut header.checkpoints), header.last_gone_checkpoint);
         let mut session = session_of(header)?;
-        let mut last_seq = 0;
-        let mut load = |chunks: u64, check: fn(&[u8]) -> bool, is_message: bool| {
-            let mut log = Log::new();
-            for _ in 0..chunks {
-                let blob = next().ok_or(PayloadError("a chunk is missing"))?;
-                decode_chunk(&mut log, blob.as_ref(), |head, body| {
-                    // Messages stand in two logs, one behind the other.
-                    let in_order = !is_message || head.seq > last_seq;
-                    if is_message {
-                        last_seq = head.seq;
-                    }
-                    in_order && plausible(head, session.last_seq) && check(body)
-                })
-                .ok_or(PayloadError("a chunk that does not hold together"))?;
-            }
-            Ok::<_, PayloadError>(log)
+        let mut reader = ChunkReader {
+            next: &mut next,
+            session_seq: session.last_seq,
+            taken: Vec::new(),
         };
-        let aside = load(aside, is_body, true)?;
-        let main = load(main, is_body, true)?;
-        let set_aside = load(set_aside, |_| true, false)?;
-        let events = load(events, json::is_composed_object, false)?;
-        session.messages = Messages::from_logs(aside, main, last_gone_message);
+        let own = |chunks: u64| [ChunkRun(0, chunks)];
+        let aside = reader.log(&own(aside), is_body, true)?;
+        let main = reader.log(&own(main), is_body, true)?;
+        let set_aside = reader.log(&own(set_aside), |_| true, false)?;
+        let events = reader.log(&own(events), json::is_composed_object, false)?;
+        session.messages = messages_of(aside, main, last_gone_message)?;
+        if !rows.is_empty() || last_gone_checkpoint > 0 {
+            let mut before = session
+                .cold
+                .as_ref()
+                .map(|cold| Arc::clone(&cold.entities))
+                .unwrap_or_default();
+            let mut list: Vec<Checkpoint> = Vec::new();
+            for row in rows {
+                let checkpoint = checkpoint_of(row, &mut before, &mut reader)?;
+                if list.last().is_some_and(|last| last.id >= checkpoint.id) {
+                    return Err(PayloadError("checkpoints out of order"));
+                }
+                list.push(checkpoint);
+            }
+            session.cold_mut().checkpoints = Checkpoints {
+                list,
+                last_gone: last_gone_checkpoint,
+            };
+        }
         if !set_aside.is_empty() {
             session.cold_mut().set_aside = set_aside;
         }
@@ -310,18 +376,31 @@ impl Session {
         part(self.scope().map_or(&[], str::as_bytes));
         part(self.state().as_bytes());
         part(self.meta().map_or(&[], str::as_bytes));
+        if let Some(alias) = self.alias() {
+            part(b"alias");
+            part(alias.as_bytes());
+        }
+        if let Some(closed_at_ms) = self.closed_at_ms() {
+            part(b"closed");
+            part(&closed_at_ms.to_le_bytes());
+        }
         for pin in self.pins() {
             part(pin.as_bytes());
         }
-        for (id, entity) in self.entities() {
-            part(id.as_bytes());
-            part(entity.name.as_bytes());
-            part(entity.kind.as_bytes());
-            for alias in &entity.aliases {
-                part(alias.as_bytes());
+        let entities = |entities: &Entities, part: &mut dyn FnMut(&[u8])| {
+            for (id, entity) in entities.by_recency() {
+                part(id.as_bytes());
+                part(entity.name.as_bytes());
+                part(entity.kind.as_bytes());
+                for alias in &entity.aliases {
+                    part(alias.as_bytes());
+                }
+                part(&entity.mention_count.to_le_bytes());
+                part(&entity.last_mentioned_ms.to_le_bytes());
             }
-            part(&entity.mention_count.to_le_bytes());
-            part(&entity.last_mentioned_ms.to_le_bytes());
+        };
+        if let Some(cold) = &self.cold {
+            entities(&cold.entities, &mut part);
         }
         let record = |head: &Head<'_>, body: &[u8], part: &mut dyn FnMut(&[u8])| {
             part(&head.seq.to_le_bytes());
@@ -350,11 +429,31 @@ impl Session {
         if cold.events.last_gone > 0 {
             part(&cold.events.last_gone.to_le_bytes());
         }
-        for (name, agent) in self.agents() {
-            part(name.as_bytes());
-            part(&agent.joined_at_ms.to_le_bytes());
-            part(&agent.last_seen_ms.to_le_bytes());
-            part(agent.meta.as_deref().unwrap_or("").as_bytes());
+        let agents = |agents: &BTreeMap<String, Agent>, part: &mut dyn FnMut(&[u8])| {
+            for (name, agent) in agents {
+                part(name.as_bytes());
+                part(&agent.joined_at_ms.to_le_bytes());
+                part(&agent.last_seen_ms.to_le_bytes());
+                part(agent.meta.as_deref().unwrap_or("").as_bytes());
+            }
+        };
+        agents(&cold.agents.by_name, &mut part);
+        for checkpoint in &cold.checkpoints.list {
+            part(b"checkpoint");
+            part(&checkpoint.json(self.id));
+            part(&checkpoint.time_ms.to_le_bytes());
+            entities(&checkpoint.snapshot.entities, &mut part);
+            agents(&checkpoint.snapshot.agents, &mut part);
+            let messages = &checkpoint.snapshot.messages;
+            part(&messages.last_gone_seq().to_le_bytes());
+            messages.scan(|head, body| {
+                record(head, body.get(), &mut part);
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        if cold.checkpoints.last_gone > 0 {
+            part(b"checkpoints gone");
+            part(&cold.checkpoints.last_gone.to_le_bytes());
         }
         if cold.agents.last_token > 0 {
             part(&cold.agents.last_token.to_le_bytes());
@@ -406,15 +505,27 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
         "a counter out of range",
     )?;
     refuse(header.version == 0, "version 0")?;
-    let last_gone = header.last_gone_message.max(header.last_gone_event);
+    let last_gone = header
+        .last_gone_message
+        .max(header.last_gone_event)
+        .max(header.last_gone_checkpoint);
     refuse(last_gone > header.last_seq, "a seq that is gone before it was given")?;
     refuse(
         !is_time(header.created_at_ms) || !is_time(header.last_activity_ms),
         "a time out of range",
     )?;
+    refuse(
+        header.closed_at_ms.is_some_and(|at_ms| !is_time(at_ms)),
+        "a time out of range",
+    )?;
     refuse(header.ttl_ms > MAX_TIME_MS as u64, "a ttl out of range")?;
     refuse(!header.limits.in_range(), "a limit out of range")?;
-    let texts = header.scope.iter().chain(&header.state).chain(&header.pins);
+    let texts = header
+        .scope
+        .iter()
+        .chain(&header.state)
+        .chain(&header.pins)
+        .chain(&header.alias);
     refuse(texts.into_iter().any(|text| !is_text(text)), "a text out of range")?;
     let meta_is_object = header
         .meta
@@ -426,21 +537,11 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
         state: header.state.filter(|state| state != INITIAL_STATE),
         meta: header.meta,
         pins: header.pins,
+        alias: header.alias,
+        closed_at_ms: header.closed_at_ms,
         ..Cold::default()
     };
-    for EntityRow(id, name, kind, aliases, mention_count, last_mentioned_ms) in header.entities {
-        let texts = [&id, &name, &kind]
-            .into_iter()
-            .chain(&aliases)
-            .all(|text| is_text(text));
-        refuse(
-            !texts || mention_count > MAX_COUNTER || !is_time(last_mentioned_ms),
-            "an entity that does not hold together",
-        )?;
-        cold.entities
-            .restore(&id, name, kind, aliases, mention_count, last_mentioned_ms)
-            .ok_or(PayloadError("an entity given twice"))?;
-    }
+    cold.entities = Arc::new(entities_of(header.entities)?);
     for DedupRow(token, (high, low), seq) in header.dedup {
         refuse(
             !is_text(&token) || seq > header.last_seq,
@@ -449,23 +550,7 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
         cold.dedup
             .remember(&token, u128::from(high) << 64 | u128::from(low), seq, u64::MAX);
     }
-    for AgentRow(name, joined_at_ms, last_seen_ms, meta) in header.agents {
-        let is_sound = is_text(&name)
-            && is_time(joined_at_ms)
-            && is_time(last_seen_ms)
-            && meta
-                .as_ref()
-                .is_none_or(|meta| json::read_object(meta.as_bytes(), |_, _| ()).is_ok());
-        refuse(!is_sound, "an agent that does not hold together")?;
-        cold.agents.by_name.insert(
-            name,
-            Agent {
-                joined_at_ms,
-                last_seen_ms,
-                meta,
-            },
-        );
-    }
+    cold.agents.by_name = agents_of(header.agents)?;
     refuse(header.last_lease_token > MAX_COUNTER, "a lease token out of range")?;
     cold.agents.last_token = header.last_lease_token;
     if let Some(LeaseRow(agent, token, expires_at_ms)) = header.lease {
@@ -480,6 +565,8 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
     let is_needed = cold.scope.is_some()
         || cold.state.is_some()
         || cold.meta.is_some()
+        || cold.alias.is_some()
+        || cold.closed_at_ms.is_some()
         || !cold.pins.is_empty()
         || !cold.entities.is_empty()
         || !cold.dedup.is_empty()
@@ -499,7 +586,204 @@ fn session_of(header: Header) -> Result<Session, PayloadError> {
     })
 }
 
-fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) -> bool) -> Option<()> {
+fn entity_rows(entities: &Entities) -> Vec<EntityRow> {
+    let mut rows: Vec<_> = entities
+        .by_recency()
+        .map(|(id, entity)| {
+            EntityRow(
+                id.to_owned(),
+                entity.name.clone(),
+                entity.kind.clone(),
+                entity.aliases.clone(),
+                entity.mention_count,
+                entity.last_mentioned_ms,
+            )
+        })
+        .collect();
+    rows.reverse();
+    rows
+}
+
+fn entities_of(rows: Vec<EntityRow>) -> Result<Entities, PayloadError> {
+    let mut entities = Entities::default();
+    for EntityRow(id, name, kind, aliases, mention_count, last_mentioned_ms) in rows {
+        let texts = [&id, &name, &kind]
+            .into_iter()
+            .chain(&aliases)
+            .all(|text| is_text(text));
+        if !texts || mention_count > MAX_COUNTER || !is_time(last_mentioned_ms) {
+            return Err(PayloadError("an entity that does not hold together"));
+        }
+        entities
+            .restore(&id, name, kind, aliases, mention_count, last_mentioned_ms)
+            .ok_or(PayloadError("an entity given twice"))?;
+    }
+    Ok(entities)
+}
+
+fn agents_of(rows: Vec<AgentRow>) -> Result<BTreeMap<String, Agent>, PayloadError> {
+    let mut agents = BTreeMap::new();
+    for AgentRow(name, joined_at_ms, last_seen_ms, meta) in rows {
+        let is_sound = is_text(&name)
+            && is_time(joined_at_ms)
+            && is_time(last_seen_ms)
+            && meta
+                .as_ref()
+                .is_none_or(|meta| json::read_object(meta.as_bytes(), |_, _| ()).is_ok());
+        if !is_sound {
+            return Err(PayloadError("an agent that does not hold together"));
+        }
+        let agent = Agent {
+            joined_at_ms,
+            last_seen_ms,
+            meta,
+        };
+        agents.insert(name, agent);
+    }
+    Ok(agents)
+}
+
+/// The numbers of the messages' chunks that are written: from 1 on, as they come.
+#[derive(Default)]
+struct ChunkNumbers {
+    by_identity: HashMap<usize, u64>,
+    last: u64,
+}
+
+impl ChunkNumbers {
+    fn add(&mut self, chunk: &StoredChunk<'_>) {
+        self.last += 1;
+        if let Some(identity) = chunk.identity {
+            self.by_identity.insert(identity, self.last);
+        }
+    }
+
+    fn get(&self, chunk: &StoredChunk<'_>) -> Option<u64> {
+        self.by_identity.get(&chunk.identity?).copied()
+    }
+}
+
+/// A checkpoint's log as runs of chunks that stand before and of its own ones.
+fn chunk_runs<'a>(log: &'a Log, numbers: &mut ChunkNumbers, own: &mut Vec<StoredChunk<'a>>) -> Vec<ChunkRun> {
+    let mut runs: Vec<ChunkRun> = Vec::new();
+    log.for_each_chunk(|chunk| {
+        let known = numbers.get(&chunk);
+        match (runs.last_mut(), known) {
+            (Some(ChunkRun(first, count)), Some(number)) if *first > 0 && *first + *count == number => *count += 1,
+            (Some(ChunkRun(0, count)), None) => *count += 1,
+            _ => runs.push(ChunkRun(known.unwrap_or(0), 1)),
+        }
+        if known.is_none() {
+            numbers.add(&chunk);
+            own.push(chunk);
+        }
+    });
+    runs
+}
+
+fn write_chunk(bytes: &mut Vec<u8>, chunk: &StoredChunk<'_>) {
+    bytes.clear();
+    bytes.push(if chunk.compressed { LZ4 } else { 0 });
+    varint::put(bytes, chunk.base.seq);
+    varint::put(bytes, varint::zigzag(chunk.base.time_ms));
+    varint::put(bytes, u64::from(chunk.body_at));
+    varint::put(bytes, chunk.heads.len() as u64);
+    varint::put(bytes, u64::from(chunk.bodies_bytes));
+    varint::put(bytes, chunk.shared.len() as u64);
+    for body in chunk.shared {
+        varint::put(bytes, body.len() as u64);
+        bytes.extend_from_slice(body);
+    }
+    bytes.extend_from_slice(chunk.heads);
+    bytes.extend_from_slice(chunk.bodies);
+}
+
+/// Reads logs, blob by blob.
+struct ChunkReader<'n, N> {
+    next: &'n mut N,
+    /// The session's last seq.
+    session_seq: u64,
+    /// The messages' chunks so far, in the order of their numbers; of one that begins with dead bytes nothing.
+    taken: Vec<Option<TakenChunk>>,
+}
+
+impl<N: FnMut() -> Option<B>, B: AsRef<[u8]>> ChunkReader<'_, N> {
+    fn log(&mut self, runs: &[ChunkRun], check: fn(&[u8]) -> bool, is_message: bool) -> Result<Log, PayloadError> {
+        const SPOILED: PayloadError = PayloadError("a chunk that does not hold together");
+        let mut log = Log::new();
+        for &ChunkRun(number, count) in runs {
+            for i in 0..count {
+                if number > 0 {
+                    let index = usize::try_from(number - 1 + i).ok();
+                    let taken = index
+                        .and_then(|index| self.taken.get(index)?.as_ref())
+                        .ok_or(PayloadError("a chunk that is not there"))?;
+                    log.push_taken_chunk(taken).ok_or(SPOILED)?;
+                    continue;
+                }
+                let blob = (self.next)().ok_or(PayloadError("a chunk is missing"))?;
+                let session_seq = self.session_seq;
+                let (taken, is_whole) = decode_chunk(&mut log, blob.as_ref(), |head, body| {
+                    plausible(head, session_seq) && check(body)
+                })
+                .ok_or(SPOILED)?;
+                if is_message {
+                    self.taken.push(is_whole.then_some(taken));
+                }
+            }
+        }
+        Ok(log)
+    }
+}
+
+/// Messages stand in two logs, one behind the other.
+fn messages_of(aside: Log, main: Log, last_gone: u64) -> Result<Messages, PayloadError> {
+    let last_aside = aside.scan_rev(Position::END, |head, _| ControlFlow::Break(head.seq));
+    let first = main.front().map_or(u64::MAX, |front| front.seq);
+    if last_aside.break_value().is_some_and(|last| last >= first) {
+        return Err(PayloadError("messages out of order"));
+    }
+    Ok(Messages::from_logs(aside, main, last_gone))
+}
+
+fn checkpoint_of<N: FnMut() -> Option<B>, B: AsRef<[u8]>>(
+    row: CheckpointRow,
+    entities_before: &mut Arc<Entities>,
+    reader: &mut ChunkReader<'_, N>,
+) -> Result<Checkpoint, PayloadError> {
+    let optional = row.label.iter().chain(&row.outcome);
+    let are_texts = optional.chain(&row.refs).chain([&row.state]).all(|text| is_text(text));
+    let is_sound = (1..=reader.session_seq).contains(&row.id)
+        && is_time(row.time_ms)
+        && row.last_gone_message <= reader.session_seq
+        && are_texts
+        && json::is_composed_object(row.summary.as_bytes());
+    if !is_sound {
+        return Err(PayloadError("a checkpoint that does not hold together"));
+    }
+    if let Some(rows) = row.entities {
+        *entities_before = Arc::new(entities_of(rows)?);
+    }
+    let aside = reader.log(&row.aside, is_body, true)?;
+    let main = reader.log(&row.main, is_body, true)?;
+    Ok(Checkpoint {
+        id: row.id,
+        time_ms: row.time_ms,
+        label: row.label,
+        outcome: row.outcome,
+        state: row.state,
+        refs: row.refs,
+        summary: row.summary,
+        snapshot: Snapshot {
+            messages: messages_of(aside, main, row.last_gone_message)?,
+            entities: Arc::clone(entities_before),
+            agents: agents_of(row.agents)?,
+        },
+    })
+}
+
+/// Adds a chunk to the log; whether all of it is live comes back with it.
+fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) -> bool) -> Option<(TakenChunk, bool)> {
     let (&flags, bytes) = blob.split_first()?;
     if flags & !LZ4 != 0 {
         return None;
@@ -526,7 +810,7 @@ fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) 
         compressed: flags & LZ4 != 0,
         shared,
     };
-    log.push_chunk(parts, body_at, check)
+    log.push_chunk(parts, body_at, check).map(|taken| (taken, body_at == 0))
 }
 
 /// A length and as many bytes.

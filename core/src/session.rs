@@ -9,6 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::agent::Agents;
+use crate::checkpoint::Checkpoints;
 use crate::dedup::{Dedup, Seen};
 use crate::entity::{Entities, Mention};
 use crate::event::Events;
@@ -45,12 +46,22 @@ pub(crate) struct Cold {
     pub meta: Option<String>,
     /// Roles whose messages the window never evicts.
     pub pins: Vec<String>,
-    pub entities: Entities,
+    /// Shared with checkpoints and forks until one is mentioned again.
+    pub entities: Arc<Entities>,
     pub dedup: Dedup,
     pub events: Events,
     pub agents: Agents,
     /// What a migration could not read as a message, byte for byte.
     pub set_aside: Log,
+    pub alias: Option<String>,
+    pub closed_at_ms: Option<i64>,
+    pub checkpoints: Checkpoints,
+}
+
+impl Cold {
+    pub fn entities_mut(&mut self) -> &mut Entities {
+        Arc::make_mut(&mut self.entities)
+    }
 }
 
 /// A new session. Everything is explicit: nothing is taken from a clock, a random source or a configuration here.
@@ -219,6 +230,19 @@ impl Session {
             .unwrap_or(INITIAL_STATE)
     }
 
+    pub fn alias(&self) -> Option<&str> {
+        self.cold.as_ref()?.alias.as_deref()
+    }
+
+    /// What a directory calls it: no content, so the version stays. False if it was so already.
+    pub fn set_alias(&mut self, alias: Option<&str>) -> bool {
+        if self.alias() == alias {
+            return false;
+        }
+        self.cold_mut().alias = alias.map(str::to_owned);
+        true
+    }
+
     pub fn meta(&self) -> Option<&str> {
         self.cold.as_ref()?.meta.as_deref()
     }
@@ -259,6 +283,7 @@ impl Session {
                 + text(&cold.scope)
                 + text(&cold.state)
                 + text(&cold.meta)
+                + text(&cold.alias)
                 + cold
                     .pins
                     .iter()
@@ -269,6 +294,7 @@ impl Session {
                 + cold.events.log.heap_bytes()
                 + cold.agents.heap_bytes()
                 + cold.set_aside.heap_bytes()
+                + self.checkpoints_heap_bytes()
         });
         self.messages.heap_bytes() + cold
     }
@@ -277,7 +303,13 @@ impl Session {
     pub fn free_effort(&self) -> usize {
         self.chunks()
             + self.cold.as_ref().map_or(0, |cold| {
-                cold.entities.len() + cold.events.log.chunks() + cold.set_aside.chunks()
+                let checkpoints = cold.checkpoints.list.iter();
+                cold.entities.len()
+                    + cold.events.log.chunks()
+                    + cold.set_aside.chunks()
+                    + checkpoints
+                        .map(|checkpoint| 1 + checkpoint.snapshot.messages.chunks())
+                        .sum::<usize>()
             })
     }
 
@@ -353,7 +385,7 @@ impl Session {
 
     fn mention(&mut self, facts: &Facts<'_>, now_ms: i64) {
         let max_entities = self.limits.max_entities;
-        let entities = &mut self.cold_mut().entities;
+        let entities = self.cold_mut().entities_mut();
         for id in &facts.entity_refs {
             if (1..=MAX_TEXT_BYTES).contains(&id.len()) {
                 entities.mention(&Mention::of_id(id), now_ms, max_entities);
@@ -366,7 +398,7 @@ impl Session {
     /// Cost: O(mentions x log entities).
     pub fn mention_entities(&mut self, mentions: &[Mention<'_>], now: Now) -> u64 {
         let max_entities = self.limits.max_entities;
-        let entities = &mut self.cold_mut().entities;
+        let entities = self.cold_mut().entities_mut();
         let new = mentions
             .iter()
             .filter(|mention| entities.mention(mention, now.now_ms, max_entities))
@@ -379,7 +411,11 @@ impl Session {
     /// Forgets entities; returns how many were known.
     pub fn forget_entities(&mut self, ids: &[&str], now: Now) -> u64 {
         let Some(cold) = &mut self.cold else { return 0 };
-        let known = ids.iter().filter(|id| cold.entities.forget(id)).count();
+        if !ids.iter().any(|id| cold.entities.get(id).is_some()) {
+            return 0;
+        }
+        let entities = cold.entities_mut();
+        let known = ids.iter().filter(|id| entities.forget(id)).count();
         if known > 0 {
             self.evict(now.now_ms, None);
             self.touch(now.now_ms);
@@ -459,21 +495,21 @@ impl Session {
         Changed { count, evicted }
     }
 
-    /// Takes the content out of these messages; see [`redacted`] for what stays. Messages that read so already are not counted.
+    /// Takes the content out of these messages, in checkpoints too; see [`redacted`] for what stays. Messages that read so already are not counted.
     pub fn redact(&mut self, seqs: &[u64], reason: Option<&str>, now: Now) -> Changed {
-        let mut seqs = self.visible(seqs, now.now_ms);
+        let visible = self.visible(seqs, now.now_ms);
+        let mut seqs = seqs.to_vec();
         seqs.sort_unstable();
         seqs.dedup();
         let mut count = 0;
         for seq in seqs {
-            let new = self.messages.get(seq, |_, body| {
-                let new = redacted(body, reason);
-                (new != body).then_some(new)
-            });
-            if let Some(new) = new.flatten() {
-                self.messages.replace(seq, &new, estimated_tokens(new.len()));
-                count += 1;
+            let mut is_redacted = visible.contains(&seq) && redact_in(&mut self.messages, seq, reason);
+            // What a checkpoint could bring back has to go there too.
+            let checkpoints = self.cold.iter_mut().flat_map(|cold| &mut cold.checkpoints.list);
+            for checkpoint in checkpoints {
+                is_redacted |= redact_in(&mut checkpoint.snapshot.messages, seq, reason);
             }
+            count += u64::from(is_redacted);
         }
         if count == 0 {
             return Changed::default();
@@ -638,6 +674,16 @@ impl Session {
 
 /// Ids, names, types, states, labels: as long as this at most.
 pub const MAX_TEXT_BYTES: usize = 65_536;
+
+fn redact_in(messages: &mut Messages, seq: u64, reason: Option<&str>) -> bool {
+    let new = messages.get(seq, |_, body| {
+        let new = redacted(body, reason);
+        (new != body).then_some(new)
+    });
+    let Some(new) = new.flatten() else { return false };
+    messages.replace(seq, &new, estimated_tokens(new.len()));
+    true
+}
 
 fn distinct(names: &[&str]) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::with_capacity(names.len());

@@ -27,7 +27,7 @@ pub const COMMAND: Command = Command {
         opt(one_of("kinds", &[word("MESSAGES"), word("EVENTS")])),
     ],
     reply: "Array of `[seq, ms, kind, json]`, or nil: nothing came after seq (within `BLOCK`), or there is no session.",
-    details: "`kind` is `message` or `event`; `MESSAGES` and `EVENTS` ask for one kind. seq is the last one that the caller has, 0 for all, `$` for \
+    details: "`kind` is `message`, `event` or `checkpoint`; `MESSAGES` and `EVENTS` ask for one kind. seq is the last one that the caller has, 0 for all, `$` for \
               from now on. `BLOCK` waits so many milliseconds, 0 for ever; in a transaction or a script it answers at once. A deleted or \
               renamed key, or one of another type, leaves a reader waiting. `COUNT` bounds the entries; 0 does not.\n\n\
               A follower never misses anything silently. Where something after seq, of the kinds asked for, is gone already, the first entry is \
@@ -102,6 +102,7 @@ impl Handler for Read {
             count: request.count.filter(|count| *count > 0).unwrap_or(u64::MAX),
             messages: request.messages || both,
             events: request.events || both,
+            checkpoints: both,
         };
         let id = session.map(Session::id);
         if session.is_some_and(|session| reply(ctx, session, &after)) {

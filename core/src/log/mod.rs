@@ -21,8 +21,9 @@
 mod chunk;
 mod record;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
+use std::ptr;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -379,6 +380,53 @@ impl Log {
         );
         self.heap_bytes = self.heap_bytes + chunk.heap_bytes() - before;
         self.head = Trimmed::default();
+    }
+
+    /// Drops every record behind a seq; returns the greatest seq that went. Cost: O(records dropped + bytes of a chunk).
+    pub fn cut_after(&mut self, seq: u64) -> Option<u64> {
+        let last = self.scan_rev(Position::END, |head, _| ControlFlow::Break(head.seq));
+        let last_seq = last.break_value().filter(|last_seq| *last_seq > seq)?;
+        let from = self.position_of_seq(seq + 1);
+        while self.chunks() > from.chunk + 1 {
+            self.drop_last_chunk();
+        }
+        let mut rest = Vec::new();
+        let _ = self.scan(from, |head, _| {
+            rest.push(head.seq);
+            ControlFlow::<()>::Continue(())
+        });
+        if from.record == 0 {
+            self.drop_last_chunk();
+        } else {
+            self.remove(&rest);
+        }
+        if self.count == 0 {
+            self.clear();
+        }
+        Some(last_seq)
+    }
+
+    fn drop_last_chunk(&mut self) {
+        let view = self.view(self.chunks().saturating_sub(1));
+        let (mut tokens, mut body_bytes) = (0, 0);
+        for head in view.records() {
+            tokens += u64::from(head.tokens);
+            body_bytes += u64::from(head.body_bytes);
+        }
+        self.count -= u64::from(view.count);
+        self.tokens -= tokens;
+        self.body_bytes -= body_bytes;
+        if let Some(open) = self.open.take() {
+            self.heap_bytes -= open.heap_bytes();
+        } else if let Some(sealed) = &mut self.sealed {
+            if let Some(chunk) = sealed.pop_last() {
+                self.heap_bytes -= chunk.heap_bytes() + size_of::<Arc<Chunk>>();
+            }
+        }
+        if self.sealed.as_ref().is_some_and(|sealed| sealed.len() == 0) {
+            self.sealed = None;
+            self.heap_bytes -= size_of::<Sealed>();
+        }
     }
 
     /// Drops everything. Cost: O(chunks).
@@ -780,8 +828,31 @@ impl Log {
 
     // ---- payloads and memory ----------------------------------------------------------------------------------------
 
+    /// What the log holds on the heap of chunks that are not in `seen`, which they are put into.
+    pub(crate) fn heap_bytes_unseen(&self, seen: &mut HashSet<usize>) -> usize {
+        let mut bytes = self.open.as_ref().map_or(0, |open| open.heap_bytes());
+        let Some(sealed) = &self.sealed else { return bytes };
+        bytes += size_of::<Sealed>();
+        let mut count = |chunks: &mut dyn Iterator<Item = &Arc<Chunk>>, seen: &mut HashSet<usize>| {
+            for chunk in chunks {
+                bytes += size_of::<Arc<Chunk>>();
+                if seen.insert(Arc::as_ptr(chunk) as usize) {
+                    bytes += chunk.heap_bytes();
+                }
+            }
+        };
+        count(&mut sealed.front.iter().chain(&sealed.back), seen);
+        for segment in &sealed.segments {
+            if seen.insert(Arc::as_ptr(segment) as usize) {
+                count(&mut segment.chunks.iter(), seen);
+            }
+        }
+        bytes + sealed.segments.len() * size_of::<Arc<Segment>>()
+    }
+
     /// Gives each chunk's live records as they are stored: what a payload keeps.
-    pub(crate) fn for_each_chunk(&self, mut each: impl FnMut(StoredChunk<'_>)) {
+    pub(crate) fn for_each_chunk<'s>(&'s self, mut each: impl FnMut(StoredChunk<'s>)) {
+        let first_is_whole = self.head.heads_bytes == 0 && self.head.bodies_bytes == 0;
         for chunk in 0..self.chunks() {
             let view = self.view(chunk);
             if view.count == 0 {
@@ -799,6 +870,12 @@ impl Log {
                 body_at: body_at as u32,
                 compressed,
                 shared: view.shared,
+                identity: self
+                    .sealed
+                    .as_ref()
+                    .filter(|_| chunk > 0 || first_is_whole)
+                    .and_then(|sealed| sealed.get(chunk))
+                    .map(|chunk| ptr::from_ref(chunk) as usize),
             });
         }
     }
@@ -810,7 +887,7 @@ impl Log {
         parts: ChunkParts<'_>,
         body_at: u32,
         mut check: impl FnMut(&Head<'_>, &[u8]) -> bool,
-    ) -> Option<()> {
+    ) -> Option<TakenChunk> {
         // LZ4 cannot expand beyond this: a larger claim is false, and no buffer is made for it.
         if parts.compressed && parts.bodies_bytes as usize > parts.bodies.len().saturating_mul(256) {
             return None;
@@ -831,12 +908,14 @@ impl Log {
         }
         let mut records = view.records();
         let (mut tokens, mut body_bytes, mut count) = (0u64, 0u64, 0u32);
+        let mut first_seq = None;
         let mut last_seq = self.chunks().checked_sub(1).map(|last| self.last_seq_of(last));
         while let Some(head) = records.next() {
             if last_seq.is_some_and(|last| head.seq <= last) || head.seq < view.base.seq {
                 return None;
             }
             last_seq = Some(head.seq);
+            first_seq.get_or_insert(head.seq);
             let body = match head.shared {
                 None => plain.get(records.body_at()..records.body_at().checked_add(head.body_bytes as usize)?)?,
                 Some(index) => view
@@ -855,18 +934,35 @@ impl Log {
         if count == 0 || count != chunk.count || heads_at != view.heads.len() || bodies_at != plain.len() {
             return None;
         }
-        self.count += u64::from(count);
-        self.tokens += tokens;
-        self.body_bytes += body_bytes;
         if self.chunks() == 0 {
             self.head.bodies_bytes = body_at;
         }
+        let taken = TakenChunk {
+            chunk: Arc::new(chunk),
+            first_seq: first_seq?,
+            tokens,
+            body_bytes,
+        };
+        self.push_taken_chunk(&taken)?;
+        Some(taken)
+    }
+
+    /// Adds a chunk that another log has taken from the same payload. Its first body must begin at its beginning.
+    pub(crate) fn push_taken_chunk(&mut self, taken: &TakenChunk) -> Option<()> {
+        let last_seq = self.chunks().checked_sub(1).map(|last| self.last_seq_of(last));
+        if last_seq.is_some_and(|last_seq| taken.first_seq <= last_seq) {
+            return None;
+        }
+        let chunk = Arc::clone(&taken.chunk);
+        self.count += u64::from(chunk.count);
+        self.tokens += taken.tokens;
+        self.body_bytes += taken.body_bytes;
         let sealed = self.sealed.get_or_insert_with(|| {
             self.heap_bytes += size_of::<Sealed>();
             Box::default()
         });
         self.heap_bytes += chunk.heap_bytes() + size_of::<Arc<Chunk>>();
-        sealed.back.push_back(Arc::new(chunk));
+        sealed.back.push_back(chunk);
         if sealed.back.len() == 2 * SEGMENT_CHUNKS {
             sealed
                 .segments
@@ -907,6 +1003,17 @@ pub(crate) struct StoredChunk<'a> {
     pub body_at: u32,
     pub compressed: bool,
     pub shared: &'a [Shared],
+    /// Where it stands in memory, if it is sealed and all of it is live: two logs that show the same share the chunk.
+    pub identity: Option<usize>,
+}
+
+/// A chunk that one log has taken from a payload, for others that share it.
+#[derive(Debug, Clone)]
+pub(crate) struct TakenChunk {
+    chunk: Arc<Chunk>,
+    first_seq: u64,
+    tokens: u64,
+    body_bytes: u64,
 }
 
 /// A body that is fetched, and its chunk decompressed, only when it is asked for.
@@ -1014,6 +1121,15 @@ impl Sealed {
             }
         }
         self.front.pop_front().or_else(|| self.back.pop_front())
+    }
+
+    fn pop_last(&mut self) -> Option<Arc<Chunk>> {
+        if self.back.is_empty() {
+            if let Some(segment) = self.segments.pop_back() {
+                self.back.extend(segment.chunks.iter().cloned());
+            }
+        }
+        self.back.pop_back().or_else(|| self.front.pop_back())
     }
 }
 
