@@ -11,6 +11,8 @@
 //! | [`message`] | what is read from a body, and the bodies composed here |
 //! | [`agent`] | who works on a session, and whose turn it is |
 //! | [`event`] | what agents recorded, and the state they moved |
+//! | [`directory`] | [`Directory`]: which sessions a scope has, by id, alias, key and creation; [`glob`] for its `MATCH` |
+//! | [`anchor`] | [`Anchors`]: what recent sessions did to one entity |
 //! | [`entity`], [`dedup`], [`limits`] | what a session knows beside its messages |
 //! | [`json`], [`time`], [`hash`], [`shared`] | the ground: a strict JSON reader, ISO 8601, stable hashes, bodies kept once |
 //!
@@ -47,18 +49,23 @@
 //! ```
 
 pub mod agent;
+pub mod anchor;
 pub mod checkpoint;
 pub mod dedup;
+pub mod directory;
 mod document;
 pub mod entity;
 pub mod event;
 pub mod follow;
+pub mod glob;
 pub mod hash;
 pub mod json;
+mod kind;
 pub mod limits;
 pub mod log;
 pub mod message;
 pub mod messages;
+mod ordered;
 mod payload;
 mod range;
 mod resolve;
@@ -67,6 +74,9 @@ pub mod shared;
 pub mod time;
 mod varint;
 
+pub use anchor::Anchors;
+pub use directory::Directory;
+pub use kind::PayloadKind;
 pub use payload::PayloadError;
 pub use range::{Bounds, Context, ContextBounds, Range};
 pub use session::Session;

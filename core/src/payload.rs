@@ -56,7 +56,7 @@ const LZ4: u8 = 1;
 
 /// Why a payload was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PayloadError(&'static str);
+pub struct PayloadError(pub(crate) &'static str);
 
 impl fmt::Display for PayloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -814,7 +814,7 @@ fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) 
 }
 
 /// A length and as many bytes.
-fn take_sized<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
+pub(crate) fn take_sized<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let length = usize::try_from(varint::get(bytes, at)?).ok()?;
     let taken = bytes.get(*at..at.checked_add(length)?)?;
     *at += length;
@@ -830,10 +830,10 @@ fn is_body(body: &[u8]) -> bool {
     message::read(body).is_ok()
 }
 
-fn is_time(time_ms: i64) -> bool {
+pub(crate) fn is_time(time_ms: i64) -> bool {
     (MIN_TIME_MS..=MAX_TIME_MS).contains(&time_ms)
 }
 
-fn is_text(text: &str) -> bool {
+pub(crate) fn is_text(text: &str) -> bool {
     (1..=MAX_TEXT_BYTES).contains(&text.len())
 }

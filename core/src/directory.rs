@@ -1,0 +1,669 @@
+//! The directory of one scope: which sessions are registered in it, by id, by alias, by key and by creation.
+//!
+//! A directory holds no copy of what a session knows. State, counts and times are looked up in the session at the moment of reading, by
+//! functions that the caller gives; the same look-up says whether the key still holds that session. An entry whose key does not is *dead*: it
+//! is shown nowhere, its alias is free, and [`Directory::prune`] and [`Directory::register`] remove it in time. Only the caller can know which
+//! entries are dead; a replica, whose keys may lag, is told what was removed.
+//!
+//! ```text
+//!  by_id ──────────┐
+//!  by_key ─────────┤     +--------+----+---------------------+-------------+----------+------+
+//!  by_creation ────┼───► | counts | id | created_at_ms, order| alias bytes | autoname | text | ───► | key | alias |
+//!  by_alias ───────┘     +--------+----+---------------------+-------------+----------+------+
+//!  (of those with one)
+//! ```
+//!
+//! An entry is one block of 72 bytes (80 as allocators give them), one for its two texts, and a pointer in each of the four orders, which
+//! are B-trees: about 155 bytes and the texts. 100,000 entries with keys of 52 bytes and aliases of 12 take 22 to 23 MB. Entries never
+//! change once they are made: a directory and its copies share them.
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::{Bound, Deref};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::glob;
+use crate::json;
+use crate::kind::{self, put_sized, put_time_ms, Reader};
+use crate::ordered::{shared_bytes, By, Order, Stamp, POINTER_BYTES};
+use crate::payload::PayloadError;
+use crate::session::Session;
+use crate::time::{self, MAX_TIME_MS, MIN_TIME_MS};
+use crate::varint;
+
+/// An alias has 1 to so many bytes.
+pub const MAX_ALIAS_BYTES: usize = 255;
+
+/// A text that [`check_alias`] has found to be an alias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Alias<'a>(&'a str);
+
+impl<'a> Alias<'a> {
+    pub fn as_str(&self) -> &'a str {
+        self.0
+    }
+}
+
+impl Deref for Alias<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.0
+    }
+}
+
+/// Which rule a text breaks that should be an alias. [`fmt::Display`] gives what follows `BADALIAS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AliasError {
+    Length { bytes: usize },
+    NotUtf8,
+    Slash,
+    Backslash,
+    Control { code: u32 },
+    Dots,
+    Space,
+    Uuid,
+}
+
+impl fmt::Display for AliasError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AliasError::Length { bytes } => write!(f, "an alias has 1 to {MAX_ALIAS_BYTES} bytes, not {bytes}"),
+            AliasError::NotUtf8 => f.write_str("an alias is UTF-8 text"),
+            AliasError::Slash => f.write_str("an alias holds no '/'"),
+            AliasError::Backslash => f.write_str("an alias holds no '\\'"),
+            AliasError::Control { code: 0 } => f.write_str("an alias holds no NUL"),
+            AliasError::Control { code } => write!(f, "an alias holds no control characters, as U+{code:04X} is"),
+            AliasError::Dots => f.write_str("an alias is neither '.' nor '..'"),
+            AliasError::Space => f.write_str("an alias has no space at either end"),
+            AliasError::Uuid => f.write_str("an alias is not shaped like a UUID"),
+        }
+    }
+}
+
+impl std::error::Error for AliasError {}
+
+/// Whether these bytes are an alias, or which rule they break: 1 to 255 bytes of UTF-8, no `/`, `\`, NUL or control character (C0, DEL,
+/// C1), neither `.` nor `..`, no white space at either end, not shaped like a UUID.
+///
+/// White space is all that Unicode calls so: what looks like a space at an end makes two names that nobody can tell apart, whichever of
+/// the spaces it is. Shaped like a UUID is whatever [`parse_id`] reads, so that no word means both an alias and an id.
+///
+/// ```
+/// use redis_session_core::directory::{check_alias, AliasError};
+///
+/// assert_eq!(check_alias("münchen 2".as_bytes()).map(|alias| alias.as_str()), Ok("münchen 2"));
+/// assert_eq!(check_alias(b"a/b"), Err(AliasError::Slash));
+/// assert_eq!(AliasError::Slash.to_string(), "an alias holds no '/'");
+/// ```
+pub fn check_alias(bytes: &[u8]) -> Result<Alias<'_>, AliasError> {
+    if !(1..=MAX_ALIAS_BYTES).contains(&bytes.len()) {
+        return Err(AliasError::Length { bytes: bytes.len() });
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| AliasError::NotUtf8)?;
+    for letter in text.chars() {
+        match letter {
+            '/' => return Err(AliasError::Slash),
+            '\\' => return Err(AliasError::Backslash),
+            _ if letter.is_control() => {
+                return Err(AliasError::Control {
+                    code: u32::from(letter),
+                })
+            }
+            _ => {}
+        }
+    }
+    if text == "." || text == ".." {
+        return Err(AliasError::Dots);
+    }
+    if text.trim() != text {
+        return Err(AliasError::Space);
+    }
+    if parse_id(bytes).is_some() {
+        return Err(AliasError::Uuid);
+    }
+    Ok(Alias(text))
+}
+
+/// Reads a session id, without case: 8-4-4-4-12 hexadecimal digits, the same in braces or behind `urn:uuid:`, or 32 digits without
+/// hyphens.
+pub fn parse_id(bytes: &[u8]) -> Option<Uuid> {
+    Uuid::try_parse_ascii(bytes).ok()
+}
+
+/// One registered session. Equal are entries that say the same of the same session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    id: Uuid,
+    stamp: Stamp,
+    /// The key, then the alias.
+    text: Box<[u8]>,
+    /// 0 is no alias.
+    alias_bytes: u8,
+    is_autoname: bool,
+}
+
+impl Entry {
+    fn new(id: Uuid, stamp: Stamp, key: &[u8], alias: Option<&str>, is_autoname: bool) -> Self {
+        let alias = alias.unwrap_or("");
+        Entry {
+            id,
+            stamp,
+            text: [key, alias.as_bytes()].concat().into_boxed_slice(),
+            // An alias has 255 bytes at most.
+            alias_bytes: alias.len() as u8,
+            is_autoname: is_autoname && !alias.is_empty(),
+        }
+    }
+
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// The key that held the session when it was registered.
+    pub fn key(&self) -> &[u8] {
+        &self.text[..self.text.len() - usize::from(self.alias_bytes)]
+    }
+
+    pub fn alias(&self) -> Option<&str> {
+        std::str::from_utf8(self.alias_bytes())
+            .ok()
+            .filter(|alias| !alias.is_empty())
+    }
+
+    /// Whether the alias was given as one that a program has made up; it is only shown.
+    pub fn is_autoname(&self) -> bool {
+        self.is_autoname
+    }
+
+    /// What `LIST` sorts by. No stale copy: a session's `created_at` never changes.
+    pub fn created_at_ms(&self) -> i64 {
+        self.stamp.time_ms
+    }
+
+    /// Appends `{"id","key","alias","autoname","created_at","last_activity","state","message_count"}` of the session that the key holds. A
+    /// key's bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// Cost: that of [`Session::message_count`].
+    pub fn write_json(&self, session: &Session, now_ms: i64, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"id\":\"");
+        let mut buffer = Uuid::encode_buffer();
+        out.extend_from_slice(self.id.hyphenated().encode_lower(&mut buffer).as_bytes());
+        out.extend_from_slice(b"\",\"key\":");
+        json::write_string(out, &String::from_utf8_lossy(self.key()));
+        out.extend_from_slice(b",\"alias\":");
+        match self.alias() {
+            Some(alias) => json::write_string(out, alias),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(format!(",\"autoname\":{},\"created_at\":", self.is_autoname).as_bytes());
+        time::write_json(out, Some(session.created_at_ms()));
+        out.extend_from_slice(b",\"last_activity\":");
+        time::write_json(out, Some(session.last_activity_ms()));
+        out.extend_from_slice(b",\"state\":");
+        json::write_string(out, session.state());
+        out.extend_from_slice(format!(",\"message_count\":{}}}", session.message_count(now_ms)).as_bytes());
+    }
+
+    fn alias_bytes(&self) -> &[u8] {
+        &self.text[self.text.len() - usize::from(self.alias_bytes)..]
+    }
+}
+
+struct ById;
+struct ByKey;
+struct ByAlias;
+struct ByCreation;
+
+impl Order for ById {
+    type Value = Entry;
+    type Part = Uuid;
+
+    fn part(entry: &Entry) -> &Uuid {
+        &entry.id
+    }
+}
+
+impl Order for ByKey {
+    type Value = Entry;
+    type Part = [u8];
+
+    fn part(entry: &Entry) -> &[u8] {
+        entry.key()
+    }
+}
+
+impl Order for ByAlias {
+    type Value = Entry;
+    type Part = [u8];
+
+    fn part(entry: &Entry) -> &[u8] {
+        entry.alias_bytes()
+    }
+}
+
+impl Order for ByCreation {
+    type Value = Entry;
+    type Part = Stamp;
+
+    fn part(entry: &Entry) -> &Stamp {
+        &entry.stamp
+    }
+}
+
+impl Borrow<Uuid> for By<ById> {
+    fn borrow(&self) -> &Uuid {
+        ById::part(&self.0)
+    }
+}
+
+impl Borrow<[u8]> for By<ByKey> {
+    fn borrow(&self) -> &[u8] {
+        ByKey::part(&self.0)
+    }
+}
+
+impl Borrow<[u8]> for By<ByAlias> {
+    fn borrow(&self) -> &[u8] {
+        ByAlias::part(&self.0)
+    }
+}
+
+impl Borrow<Stamp> for By<ByCreation> {
+    fn borrow(&self) -> &Stamp {
+        ByCreation::part(&self.0)
+    }
+}
+
+/// What [`Directory::register`] is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Registration<'a> {
+    pub id: Uuid,
+    /// Any bytes.
+    pub key: &'a [u8],
+    /// The session's own.
+    pub created_at_ms: i64,
+    /// `None` leaves a known session the alias it has. For a session that was only now made, remove an entry of its id first: it is another
+    /// one's.
+    pub alias: Option<NewAlias<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewAlias<'a> {
+    pub name: Alias<'a>,
+    pub is_autoname: bool,
+}
+
+/// What a registration did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registered {
+    /// The id was not there.
+    pub is_new: bool,
+    /// False: everything was as it should be already.
+    pub changed: bool,
+    /// The entries that had to make way: of another session at the same key, and of another session with the same alias.
+    pub displaced: Vec<Uuid>,
+}
+
+/// Which of the entries found a list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// So many are passed over.
+    pub offset: u64,
+    /// At most so many.
+    pub count: u64,
+}
+
+impl Page {
+    pub const ALL: Page = Page {
+        offset: 0,
+        count: u64::MAX,
+    };
+
+    fn sizes(self) -> (usize, usize) {
+        let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        (size(self.offset), size(self.count))
+    }
+}
+
+/// The registered sessions of one scope.
+///
+/// ```
+/// use redis_session_core::directory::{check_alias, Directory, NewAlias, Page, Registration};
+/// use uuid::Uuid;
+///
+/// let mut directory = Directory::default();
+/// let alias = |name: &'static str| NewAlias {
+///     name: check_alias(name.as_bytes()).expect("an alias"),
+///     is_autoname: false,
+/// };
+/// for (id, name) in [(1, "billing"), (2, "support")] {
+///     directory.register(&Registration {
+///         id: Uuid::from_u128(id),
+///         key: format!("session:{{acme}}:{id}").as_bytes(),
+///         created_at_ms: 1_768_384_800_000,
+///         alias: Some(alias(name)),
+///     });
+/// }
+/// assert_eq!(directory.resolve(b"billing").map(|entry| entry.id()), Some(Uuid::from_u128(1)));
+///
+/// // The first one's key is gone: it is not listed, and makes way for whoever takes its alias.
+/// let is_live = |id: Uuid| id != Uuid::from_u128(1);
+/// let listed = directory.list(None, Page::ALL, |entry| is_live(entry.id()).then_some(()));
+/// assert_eq!(listed.len(), 1);
+/// let renamed = directory.rename(Uuid::from_u128(2), alias("billing")).expect("a registered session");
+/// assert_eq!(renamed.displaced, [Uuid::from_u128(1)]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Directory {
+    by_id: BTreeSet<By<ById>>,
+    by_key: BTreeSet<By<ByKey>>,
+    by_alias: BTreeSet<By<ByAlias>>,
+    by_creation: BTreeSet<By<ByCreation>>,
+    next_order: u64,
+    text_bytes: usize,
+    /// The last id that pruning looked at. No content: each server has its own.
+    pruned_up_to: Option<Uuid>,
+}
+
+impl Directory {
+    /// All entries, dead ones too.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// Cost: O(log entries).
+    pub fn by_id(&self, id: Uuid) -> Option<&Entry> {
+        self.by_id.get(&id).map(|entry| &*entry.0)
+    }
+
+    /// The entry of exactly this alias. Cost: O(log entries).
+    pub fn by_alias(&self, alias: &[u8]) -> Option<&Entry> {
+        self.by_alias.get(alias).map(|entry| &*entry.0)
+    }
+
+    /// Cost: O(log entries).
+    pub fn by_key(&self, key: &[u8]) -> Option<&Entry> {
+        self.by_key.get(key).map(|entry| &*entry.0)
+    }
+
+    /// The entry that an id (in any form that [`parse_id`] reads) or an alias means; it may be dead. Cost: O(log entries).
+    pub fn resolve(&self, alias_or_id: &[u8]) -> Option<&Entry> {
+        match parse_id(alias_or_id) {
+            Some(id) => self.by_id(id),
+            None => self.by_alias(alias_or_id),
+        }
+    }
+
+    /// All entries, dead ones too: newest created first, of equal times the one registered later first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Entry> {
+        self.by_creation.iter().rev().map(|entry| &*entry.0)
+    }
+
+    /// A page of the living entries, newest created first, of equal times the one registered later first, each with what `look_up` says of
+    /// it; it says `None` of the dead. `pattern` is a glob that the alias has to match; no alias is an empty one.
+    ///
+    /// Cost: O(offset + count) look-ups, and one for each dead entry on the way; with a pattern, also O(entries on the way) matches.
+    pub fn list<'d, T>(
+        &'d self,
+        pattern: Option<&[u8]>,
+        page: Page,
+        mut look_up: impl FnMut(&'d Entry) -> Option<T>,
+    ) -> Vec<(&'d Entry, T)> {
+        let (offset, count) = page.sizes();
+        self.newest_first()
+            .filter(|entry| does_match(pattern, entry))
+            .filter_map(|entry| look_up(entry).map(|found| (entry, found)))
+            .skip(offset)
+            .take(count)
+            .collect()
+    }
+
+    /// The same, most recently active first: `look_up` also says when that was, in Unix milliseconds. Of equal times, the one registered
+    /// later comes first.
+    ///
+    /// Cost: O(entries) look-ups; a page of it is sorted, not all.
+    pub fn list_by_activity<'d, T>(
+        &'d self,
+        pattern: Option<&[u8]>,
+        page: Page,
+        mut look_up: impl FnMut(&'d Entry) -> Option<(i64, T)>,
+    ) -> Vec<(&'d Entry, T)> {
+        let (offset, count) = page.sizes();
+        let mut found: Vec<_> = self
+            .newest_first()
+            .filter(|entry| does_match(pattern, entry))
+            .filter_map(|entry| look_up(entry).map(|(active_ms, found)| (active_ms, entry, found)))
+            .collect();
+        let newest_first =
+            |(active_ms, entry, _): &(i64, &Entry, T)| std::cmp::Reverse((*active_ms, entry.stamp.order));
+        let end = offset.saturating_add(count);
+        if end > 0 && end < found.len() {
+            found.select_nth_unstable_by_key(end - 1, newest_first);
+        }
+        found.truncate(end);
+        found.sort_unstable_by_key(newest_first);
+        found
+            .into_iter()
+            .skip(offset)
+            .map(|(_, entry, found)| (entry, found))
+            .collect()
+    }
+
+    /// Registers a session, or moves a known one to another key or alias. A known one keeps its place among equal times.
+    ///
+    /// A key holds one session, so another entry at the same key is stale and goes. Another entry with the same alias goes too: the caller has
+    /// looked and found it dead, or a primary has.
+    ///
+    /// Cost: O(log entries).
+    pub fn register(&mut self, registration: &Registration<'_>) -> Registered {
+        let known = self.by_id.get(&registration.id).map(|known| Arc::clone(&known.0));
+        let (alias, is_autoname) = match (registration.alias, &known) {
+            (Some(alias), _) => (Some(alias.name.as_str()), alias.is_autoname),
+            (None, Some(known)) => (known.alias(), known.is_autoname),
+            (None, None) => (None, false),
+        };
+        let stamp = Stamp {
+            // Only in this range does it come back from a payload.
+            time_ms: registration.created_at_ms.clamp(MIN_TIME_MS, MAX_TIME_MS),
+            order: known.as_ref().map_or(self.next_order, |known| known.stamp.order),
+        };
+        let entry = Entry::new(registration.id, stamp, registration.key, alias, is_autoname);
+        if known.as_deref() == Some(&entry) {
+            return Registered::default();
+        }
+        match &known {
+            Some(known) => self.unlink(known),
+            None => self.next_order += 1,
+        }
+        let mut displaced = Vec::new();
+        let at_key = self.by_key(registration.key).map(Entry::id);
+        displaced.extend(at_key.filter(|id| self.remove(*id)));
+        let of_alias = alias.and_then(|alias| self.by_alias(alias.as_bytes())).map(Entry::id);
+        displaced.extend(of_alias.filter(|id| self.remove(*id)));
+        self.link(entry);
+        Registered {
+            is_new: known.is_none(),
+            changed: true,
+            displaced,
+        }
+    }
+
+    /// Gives a registered session another alias, as [`Directory::register`] does; `None` if it is not registered. Cost: O(log entries).
+    pub fn rename(&mut self, id: Uuid, alias: NewAlias<'_>) -> Option<Registered> {
+        let known = Arc::clone(&self.by_id.get(&id)?.0);
+        Some(self.register(&Registration {
+            id,
+            key: known.key(),
+            created_at_ms: known.created_at_ms(),
+            alias: Some(alias),
+        }))
+    }
+
+    /// Removes an entry; false if it was not there. Cost: O(log entries).
+    pub fn remove(&mut self, id: Uuid) -> bool {
+        let Some(entry) = self.by_id.get(&id).map(|entry| Arc::clone(&entry.0)) else {
+            return false;
+        };
+        self.unlink(&entry);
+        true
+    }
+
+    /// Looks at the next `visits` entries, in the order of their ids and behind the last one looked at, and removes those that are dead; returns
+    /// what it removed.
+    ///
+    /// With two visits or more at each write that registers one session, every entry is looked at again within as many writes as there
+    /// are entries, however ids are made. Looking at entries changes no content: where nothing is removed, there is nothing to replicate.
+    ///
+    /// Cost: O(log entries + visits).
+    pub fn prune(&mut self, visits: usize, mut is_live: impl FnMut(&Entry) -> bool) -> Vec<Uuid> {
+        let behind = match &self.pruned_up_to {
+            Some(id) => (Bound::Excluded(id), Bound::Unbounded),
+            None => (Bound::Unbounded, Bound::Unbounded),
+        };
+        let visited = self.by_id.range::<Uuid, _>(behind).chain(&self.by_id);
+        let (mut last, mut dead) = (None, Vec::new());
+        for entry in visited.take(visits.min(self.by_id.len())) {
+            last = Some(entry.0.id);
+            if !is_live(&entry.0) {
+                dead.push(entry.0.id);
+            }
+        }
+        self.pruned_up_to = last.or(self.pruned_up_to);
+        dead.retain(|id| self.remove(*id));
+        dead
+    }
+
+    /// What the directory holds on the heap, itself not counted, about. Entries that copies share count in full here too. Cost: O(1).
+    pub fn heap_bytes(&self) -> usize {
+        const ENTRY_BYTES: usize = shared_bytes::<Entry>() + 3 * POINTER_BYTES;
+        self.by_id.len() * ENTRY_BYTES + self.by_alias.len() * POINTER_BYTES + self.text_bytes
+    }
+
+    /// How many pieces there are to free.
+    pub fn free_effort(&self) -> usize {
+        self.by_id.len()
+    }
+
+    // ---- outside of memory ------------------------------------------------------------------------------------------
+
+    /// The payload of RDB, `DUMP` and `SESSION.LOAD`:
+    ///
+    /// ```text
+    ///  +---------------+--------+----------------------------------------------------------------------+
+    ///  | 0x00, 'D', 1  | n      | n x (id | created | key           | alias, 0 bytes: none | flags)      |
+    ///  |               | varint |      16 | zigzag  | varint, bytes | varint, bytes        | u8          |
+    ///  +---------------+--------+----------------------------------------------------------------------+
+    ///   entries: registered first to registered last
+    ///   flags: bit 0 autoname
+    /// ```
+    ///
+    /// Cost: O(entries × log entries + bytes).
+    pub fn encode_whole(&self) -> Vec<u8> {
+        let mut whole = Vec::with_capacity(kind::DIRECTORY.len() + 10 + self.len() * 28 + self.text_bytes);
+        whole.extend_from_slice(&kind::DIRECTORY);
+        varint::put(&mut whole, self.len() as u64);
+        for entry in self.in_registration_order() {
+            whole.extend_from_slice(entry.id.as_bytes());
+            put_time_ms(&mut whole, entry.stamp.time_ms);
+            put_sized(&mut whole, entry.key());
+            put_sized(&mut whole, entry.alias_bytes());
+            whole.push(if entry.is_autoname { AUTONAME } else { 0 });
+        }
+        whole
+    }
+
+    /// Reads what [`Directory::encode_whole`] wrote; nothing may follow it. Nothing is believed: every rule that holds for a directory is
+    /// checked again.
+    ///
+    /// Cost: O(entries × log entries + bytes).
+    pub fn decode_whole(whole: &[u8]) -> Result<Directory, PayloadError> {
+        let mut reader = Reader::new(whole, kind::DIRECTORY)?;
+        let mut directory = Directory::default();
+        let count = reader.number().ok_or(PayloadError("no count of entries"))?;
+        for order in 0..count {
+            let entry = read_entry(&mut reader, order).ok_or(PayloadError("an entry that does not hold together"))?;
+            let is_known = directory.by_id.contains(&entry.id)
+                || directory.by_key.contains(entry.key())
+                || directory.by_alias.contains(entry.alias_bytes());
+            if is_known {
+                return Err(PayloadError("an id, key or alias given twice"));
+            }
+            directory.link(entry);
+            directory.next_order = order + 1;
+        }
+        reader.end()?;
+        Ok(directory)
+    }
+
+    /// Gives the content part by part, the same for equal contents however they came about.
+    pub fn digest(&self, mut part: impl FnMut(&[u8])) {
+        part(&(self.len() as u64).to_le_bytes());
+        for entry in self.in_registration_order() {
+            part(entry.id.as_bytes());
+            part(&entry.stamp.time_ms.to_le_bytes());
+            part(entry.key());
+            part(entry.alias_bytes());
+            part(&[u8::from(entry.is_autoname)]);
+        }
+    }
+
+    fn in_registration_order(&self) -> Vec<&Entry> {
+        let mut entries: Vec<&Entry> = self.by_id.iter().map(|entry| &*entry.0).collect();
+        entries.sort_unstable_by_key(|entry| entry.stamp.order);
+        entries
+    }
+
+    /// Puts an entry into all orders; its id, key and alias are not there.
+    fn link(&mut self, entry: Entry) {
+        self.text_bytes += entry.text.len();
+        let entry = Arc::new(entry);
+        if entry.alias_bytes > 0 {
+            self.by_alias.insert(By(Arc::clone(&entry)));
+        }
+        self.by_key.insert(By(Arc::clone(&entry)));
+        self.by_creation.insert(By(Arc::clone(&entry)));
+        self.by_id.insert(By(entry));
+    }
+
+    /// Takes an entry that is there out of all orders.
+    fn unlink(&mut self, entry: &Entry) {
+        self.text_bytes -= entry.text.len();
+        if entry.alias_bytes > 0 {
+            self.by_alias.remove(entry.alias_bytes());
+        }
+        self.by_key.remove(entry.key());
+        self.by_creation.remove(&entry.stamp);
+        self.by_id.remove(&entry.id);
+    }
+}
+
+const AUTONAME: u8 = 1;
+
+fn does_match(pattern: Option<&[u8]>, entry: &Entry) -> bool {
+    pattern.is_none_or(|pattern| glob::matches(pattern, entry.alias_bytes()))
+}
+
+fn read_entry(reader: &mut Reader<'_>, order: u64) -> Option<Entry> {
+    let id = Uuid::from_bytes(reader.array()?);
+    let time_ms = reader.time_ms()?;
+    let key = reader.sized()?;
+    let alias = match reader.sized()? {
+        [] => None,
+        bytes => Some(check_alias(bytes).ok()?.as_str()),
+    };
+    let flags = reader.byte()?;
+    let is_autoname = flags & AUTONAME != 0;
+    let is_sound = flags & !AUTONAME == 0 && (alias.is_some() || !is_autoname);
+    is_sound.then(|| Entry::new(id, Stamp { time_ms, order }, key, alias, is_autoname))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Which type a payload is of. In an RDB the type's name says it; `SESSION.LOAD` is one command for all three, so the bytes say it too.
+//!
+//! ```text
+//!  a session        +---------------------------------+-------------+-----
+//!                   | length of its first blob, not 0 | format: 1   | …
+//!                   +---------------------------------+-------------+-----
+//!  anything else    +------+------------------+-----------+-----
+//!                   | 0x00 | kind: 'D' or 'A' | format: 1 | …
+//!                   +------+------------------+-----------+-----
+//! ```
+//!
+//! A session's payload began with a length before there was anything to tell it from. That blob holds a format byte at least, so its length
+//! is never 0 and never begins with a zero byte: no session can be taken for something else.
+
+use crate::payload::{is_text, is_time, take_sized, PayloadError};
+use crate::varint;
+
+const NOT_A_SESSION: u8 = 0;
+
+/// The format that is written. Every format ever written stays readable.
+const FORMAT: u8 = 1;
+
+/// The types that the module's values are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayloadKind {
+    Session,
+    Directory,
+    Anchors,
+}
+
+impl PayloadKind {
+    /// What a whole payload claims to hold; its decoder says whether it does. `None` where there is nothing, or a kind that only a newer
+    /// version knows.
+    pub fn of(whole: &[u8]) -> Option<PayloadKind> {
+        match whole {
+            [] => None,
+            [NOT_A_SESSION, b'D', ..] => Some(PayloadKind::Directory),
+            [NOT_A_SESSION, b'A', ..] => Some(PayloadKind::Anchors),
+            [NOT_A_SESSION, ..] => None,
+            _ => Some(PayloadKind::Session),
+        }
+    }
+}
+
+/// What a directory's payload begins with.
+pub(crate) const DIRECTORY: [u8; 3] = [NOT_A_SESSION, b'D', FORMAT];
+/// What the payload of anchors begins with.
+pub(crate) const ANCHORS: [u8; 3] = [NOT_A_SESSION, b'A', FORMAT];
+
+/// Reads a payload from one end to the other. Every length is checked against the bytes there are.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(whole: &'a [u8], beginning: [u8; 3]) -> Result<Self, PayloadError> {
+        if whole.get(..2) != Some(&beginning[..2]) {
+            return Err(PayloadError("a payload of another type"));
+        }
+        if whole.get(2) != Some(&beginning[2]) {
+            return Err(PayloadError("an unknown format: written by a newer version"));
+        }
+        Ok(Reader { bytes: whole, at: 3 })
+    }
+
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let array = *self.bytes.get(self.at..)?.first_chunk()?;
+        self.at += N;
+        Some(array)
+    }
+
+    pub fn number(&mut self) -> Option<u64> {
+        varint::get(self.bytes, &mut self.at)
+    }
+
+    pub fn time_ms(&mut self) -> Option<i64> {
+        self.number().map(varint::unzigzag).filter(|time_ms| is_time(*time_ms))
+    }
+
+    /// Bytes preceded by their length.
+    pub fn sized(&mut self) -> Option<&'a [u8]> {
+        take_sized(self.bytes, &mut self.at)
+    }
+
+    /// The same that are UTF-8, 1 to 65,536 of them.
+    pub fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.sized()?).ok().filter(|text| is_text(text))
+    }
+
+    pub fn end(self) -> Result<(), PayloadError> {
+        if self.at == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(PayloadError("bytes follow the last entry"))
+        }
+    }
+}
+
+/// Writes bytes as [`Reader::sized`] reads them.
+pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
+    varint::put(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Writes a time as [`Reader::time_ms`] reads it.
+pub(crate) fn put_time_ms(out: &mut Vec<u8>, time_ms: i64) {
+    varint::put(out, varint::zigzag(time_ms));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::session::Creation;
+    use crate::{Anchors, Directory, Session};
+    use std::sync::Arc;
+
+    #[test]
+    fn the_three_types_are_told_apart_and_no_decoder_takes_another_ones_payload() {
+        let session = Session::create(&Creation {
+            id: uuid::Uuid::nil(),
+            created_at_ms: 0,
+            now_ms: 0,
+            ttl_ms: 0,
+            limits: Arc::new(Limits::default()),
+            scope: None,
+            state: None,
+            meta: None,
+            pins: &[],
+        });
+        let (session, directory) = (session.encode_whole(), Directory::default().encode_whole());
+        let anchors = Anchors::default().encode_whole();
+        assert_eq!(PayloadKind::of(&session), Some(PayloadKind::Session));
+        assert_eq!(PayloadKind::of(&directory), Some(PayloadKind::Directory));
+        assert_eq!(PayloadKind::of(&anchors), Some(PayloadKind::Anchors));
+        for (payload, is_session, is_directory, is_anchors) in [
+            (session, true, false, false),
+            (directory, false, true, false),
+            (anchors, false, false, true),
+        ] {
+            assert_eq!(Session::decode_whole(&payload).is_ok(), is_session);
+            assert_eq!(Directory::decode_whole(&payload).is_ok(), is_directory);
+            assert_eq!(Anchors::decode_whole(&payload).is_ok(), is_anchors);
+        }
+        assert_eq!(PayloadKind::of(&[]), None);
+        assert_eq!(PayloadKind::of(&[0]), None);
+        assert_eq!(PayloadKind::of(&[0, b'Z', 1]), None);
+        // No session's payload begins with an empty blob, however its length is written.
+        assert!(Session::decode_whole(&[0, 1]).is_err());
+        assert!(Session::decode_whole(&[0x80, 0, 1]).is_err());
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        for mut payload in [Directory::default().encode_whole(), Anchors::default().encode_whole()] {
+            payload[2] = FORMAT + 1;
+            let errors = [
+                Directory::decode_whole(&payload).err(),
+                Anchors::decode_whole(&payload).err(),
+            ];
+            assert!(errors.contains(&Some(PayloadError("an unknown format: written by a newer version"))));
+        }
+    }
+}
