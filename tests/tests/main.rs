@@ -26,5 +26,6 @@ mod scenarios;
 
 // What stands around it.
 mod harness;
+mod keys;
 mod settings;
 mod surroundings;
