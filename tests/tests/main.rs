@@ -16,6 +16,7 @@ mod window;
 
 // What it withstands.
 mod bad_input;
+mod cluster;
 mod concurrency;
 mod corrupt_payload;
 mod persistence;
