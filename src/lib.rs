@@ -11,6 +11,7 @@ mod error;
 mod ffi;
 mod guard;
 mod info;
+mod keys;
 mod publish;
 mod settings;
 mod table;

@@ -50,20 +50,40 @@ impl Command {
 
 /// Where one key is among a command's words, and what happens to it.
 pub struct KeySpec {
-    /// Counted as in `argv`: 1 is the word after the command's name, 2 after a subcommand's.
-    pub at: i32,
+    pub place: Place,
     pub access: Access,
+}
+
+/// Where a key is among a command's words.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// Counted as in `argv`: 1 is the word after the command's name, 2 after a subcommand's.
+    At(i32),
+    /// Among an option's values. Only a walk over the words finds it (see [`crate::keys`]), for which the command's entry is
+    /// [`crate::ffi::entry_with_keys`].
+    InOption,
 }
 
 impl KeySpec {
     pub const fn at(at: i32, access: Access) -> Self {
-        KeySpec { at, access }
+        KeySpec {
+            place: Place::At(at),
+            access,
+        }
+    }
+
+    /// The key, or each of the keys, that an option brings.
+    pub const fn in_option(access: Access) -> Self {
+        KeySpec {
+            place: Place::InOption,
+            access,
+        }
     }
 }
 
 /// The server's key-spec flags: how the key is opened, and what is done with the user's data in it. With `ACCESS` an
 /// ACL asks for read permission, with one of `INSERT`, `UPDATE` and `DELETE` for write permission.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(pub u64);
 
 impl Access {
@@ -81,6 +101,8 @@ impl Access {
     pub const LOOK: Access = Access(Self::RO);
     /// Adds data and returns none.
     pub const INSERT: Access = Access(Self::RW | Self::INSERT_DATA);
+    /// Adds data, and returns some of what was there.
+    pub const READ_INSERT: Access = Access(Self::RW | Self::ACCESS | Self::INSERT_DATA);
     /// Changes data, and may return some.
     pub const UPDATE: Access = Access(Self::RW | Self::ACCESS | Self::UPDATE_DATA);
     /// Removes data, and may return some.

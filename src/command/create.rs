@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler};
+use crate::ffi::{entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler};
 use crate::table::{arg, block, flag, key, many_token, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::id_text;
 use crate::write::{Moment, NewSession, Target};
@@ -19,9 +19,14 @@ pub const COMMAND: Command = Command {
     arity: -2,
     flags: "write deny-oom fast",
     acl: "write fast",
-    keys: &[KeySpec::at(1, Access::INSERT)],
+    keys: &[
+        KeySpec::at(1, Access::INSERT),
+        KeySpec::in_option(Access::READ_INSERT),
+    ],
     args: &[
         key("key"),
+        opt(token("INDEX", key("index"))),
+        opt(token("ALIAS", block("alias", &[arg("name", Kind::Str), flag("AUTONAME")]))),
         flag("OPEN"),
         opt(token("ID", arg("uuid", Kind::Str))),
         opt(token("SCOPE", arg("scope", Kind::Str))),
@@ -40,7 +45,7 @@ pub const COMMAND: Command = Command {
               `max-entities`, `max-agents` in place of the configured default; 0 is no bound. Messages of a `PIN` role are never evicted. \
               `AT` sets `created_at`. Without an expiry option the session's ttl is `session.default-ttl`; `KEEPTTL` leaves the key without \
               an expiry.",
-    entry: entry::<Create>(),
+    entry: entry_with_keys::<Create>(),
     ..Command::BLANK
 };
 
@@ -100,6 +105,10 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
 fn uuid_of(value: Arg<'_>) -> args::Result<Uuid> {
     Uuid::try_parse_ascii(value.bytes())
         .map_err(|_| format!("ERR ID must be a UUID, not '{}'", error::quoted(value.bytes())).into())
+}
+
+impl FindsKeys for Create {
+    const ROW: &'static Command = &COMMAND;
 }
 
 impl Handler for Create {

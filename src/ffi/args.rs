@@ -45,6 +45,13 @@ impl<'a> Arg<'a> {
     }
 }
 
+impl AsRef<[u8]> for Arg<'_> {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl fmt::Debug for Arg<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.bytes().escape_ascii())

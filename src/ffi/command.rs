@@ -3,9 +3,11 @@
 use super::args::{self, Args};
 use super::ctx::Ctx;
 use super::load::LoadCtx;
+use super::log;
 use super::reply::ErrorReply;
 use crate::guard::{self, Panic};
-use crate::table::{ArgSpec, Command, Kind};
+use crate::keys;
+use crate::table::{Access, ArgSpec, Command, Kind, Place};
 use redis_module::raw;
 use std::ffi::CString;
 use std::mem::size_of;
@@ -20,21 +22,91 @@ pub trait Handler {
 
 type Trampoline = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
 
+/// A command some of whose keys are values of options.
+pub trait FindsKeys: Handler {
+    /// Its row, whose arguments tell the keys.
+    const ROW: &'static Command;
+}
+
 /// What the server calls for a command.
 #[derive(Clone, Copy)]
 pub struct Entry {
     trampoline: Option<Trampoline>,
+    finds_keys: bool,
 }
 
 impl Entry {
     /// For a group: the server dispatches to its subcommands.
-    pub const GROUP: Entry = Entry { trampoline: None };
+    pub const GROUP: Entry = Entry {
+        trampoline: None,
+        finds_keys: false,
+    };
+
+    /// Whether the server asks this entry for the keys of a command.
+    #[cfg(test)]
+    pub const fn finds_keys(&self) -> bool {
+        self.finds_keys
+    }
 }
 
-/// The entry of the command that `H` implements.
+/// The entry of the command that `H` implements, its keys at fixed places.
 pub const fn entry<H: Handler>() -> Entry {
     Entry {
         trampoline: Some(run::<H>),
+        finds_keys: false,
+    }
+}
+
+/// The entry of the command that `H` implements, some of its keys among its options' values.
+pub const fn entry_with_keys<H: FindsKeys>() -> Entry {
+    Entry {
+        trampoline: Some(find_keys_or_run::<H>),
+        finds_keys: true,
+    }
+}
+
+/// Called for two things: to name the keys of a command that will or will not run, and to run it.
+unsafe extern "C" fn find_keys_or_run<H: FindsKeys>(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server calls this with a live context.
+    if unsafe { api!(RedisModule_IsKeysPositionRequest)(ctx) } == 0 {
+        // SAFETY: the server's own call, passed on.
+        return unsafe { run::<H>(ctx, argv, argc) };
+    }
+    // SAFETY: the arguments live until this function returns and do not outlive it.
+    let args = unsafe { args::from_raw(argv, argc) };
+    let result = guard::catch(|| {
+        keys::find(H::ROW, args, |at, access| {
+            // SAFETY: the server has just said that this context is of a request for keys.
+            unsafe { name_key(ctx, at, access) }
+        });
+    });
+    if let Err(panic) = result {
+        // There is no client to tell.
+        log::write(
+            ctx,
+            c"warning",
+            &format!("internal error in {}'s keys: {panic}", H::ROW.name),
+        );
+    }
+    0
+}
+
+/// Answers a request for keys with one more.
+///
+/// # Safety
+/// The context is live and of a request for keys, of whose words this is one.
+unsafe fn name_key(ctx: *mut raw::RedisModuleCtx, at: usize, access: Access) {
+    let Ok(at) = c_int::try_from(at) else { return };
+    // SAFETY: as the caller vouches.
+    unsafe {
+        match raw::RedisModule_KeyAtPosWithFlags {
+            Some(name) => name(ctx, at, access.0 as c_int),
+            None => api!(RedisModule_KeyAtPos)(ctx, at),
+        }
     }
 }
 
@@ -121,7 +193,11 @@ impl LoadCtx {
     /// Creates a command, or a subcommand of `parent` unless that is null.
     fn create(&self, parent: *mut raw::RedisModuleCommand, name: &str, command: &Command) -> Result<(), String> {
         let c_name = c_string(name)?;
-        let flags = c_string(command.flags)?;
+        let mut flags = command.flags.to_owned();
+        if command.entry.finds_keys {
+            flags.push_str(" getkeys-api");
+        }
+        let flags = c_string(flags.trim_start())?;
         // Keys are described by `describe`; positions given here could only say less.
         // SAFETY: called from OnLoad; name and flags end in NUL and are copied; the trampoline is a function of the
         // module, which is never unloaded (the server refuses to unload one with data types).
@@ -223,7 +299,11 @@ static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleComman
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
 
-/// The key specs of a command, each for one key, and the end mark.
+/// The key specs of a command, each for one argument of kind key, and the end mark.
+///
+/// Of what is in an option the server is told only that it exists. A spec that searches for the option's word would find a value that
+/// is the same word; and where the specs tell all keys, ACLs and `COMMAND GETKEYS` go by them and never ask for the exact ones, which
+/// the cluster does (seen on Redis 7.0 and 8.0 and Valkey 8.1). One unknown spec makes all of them ask.
 fn key_specs(command: &Command) -> Vec<raw::RedisModuleCommandKeySpec> {
     // SAFETY: the structure is of numbers and pointers, for which zeros are values; zeros end the list.
     let zero = || unsafe { std::mem::zeroed::<raw::RedisModuleCommandKeySpec>() };
@@ -231,9 +311,17 @@ fn key_specs(command: &Command) -> Vec<raw::RedisModuleCommandKeySpec> {
     for key in command.keys {
         let mut spec = zero();
         spec.flags = key.access.0;
-        spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-        // Writing a field of a union of plain numbers.
-        spec.bs.index.pos = key.at;
+        match key.place {
+            Place::At(at) => {
+                spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+                // Writing a field of a union of plain numbers.
+                spec.bs.index.pos = at;
+            }
+            Place::InOption => {
+                spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_UNKNOWN;
+                spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_UNKNOWN;
+            }
+        }
         specs.push(spec);
     }
     specs.push(zero());

@@ -79,6 +79,8 @@ unsafe fn first_missing_function() -> Option<&'static str> {
         RedisModule_CreateSubcommand,
         RedisModule_GetCommand,
         RedisModule_SetCommandInfo,
+        RedisModule_IsKeysPositionRequest,
+        RedisModule_KeyAtPos,
         RedisModule_CreateDataType,
         RedisModule_OpenKey,
         RedisModule_CloseKey,

@@ -45,7 +45,7 @@ mod words;
 
 pub use args::{Arg, Args};
 pub use blocking::{waiting_clients, Waiter};
-pub use command::{entry, Entry, Handler};
+pub use command::{entry, entry_with_keys, Entry, FindsKeys, Handler};
 pub use config::{Boolean, Choice, Integer, Setting};
 pub use ctx::Ctx;
 pub use defrag::Defrag;

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `module.rs` | builds the module, once per process |
 //! | `server.rs` | starts, restarts, replicates and ends servers |
+//! | `cluster.rs` | joins servers into a cluster, moves slots, promotes replicas |
 //! | `client.rs` | one connection: RESP2 or RESP3, to the byte |
 //! | `talk.rs` | the language of conversations: quoting, rendering, wildcards |
 //! | `journal.rs` | what a command propagated, read from the append-only file |
@@ -26,6 +27,7 @@
 //! `MODULE_PATH` names a module built elsewhere; `SERVER_BIN` another server (a program, arguments may follow).
 
 pub mod client;
+pub mod cluster;
 pub mod journal;
 pub mod module;
 pub mod oracle;
@@ -34,5 +36,6 @@ pub mod server;
 pub mod talk;
 
 pub use client::{bytes, entry, int, items, text, Client};
+pub use cluster::Cluster;
 pub use redis::Value;
 pub use server::{now_ms, wait_until, Flavor, Options, Server};

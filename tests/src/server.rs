@@ -32,6 +32,12 @@ pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
+/// A port that is free now. Should somebody else take it before the server does, try another.
+pub fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    free.expect("a free port").port()
+}
+
 /// Which server this is, since some things exist only from a version on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flavor {
@@ -156,6 +162,13 @@ impl Server {
     }
 
     fn launch_with(&self, extra: &[(String, String)]) -> Result<(), String> {
+        let given = self
+            .options
+            .config
+            .iter()
+            .chain(extra)
+            .rfind(|(name, _)| name == "port");
+        *self.port.lock().unwrap() = given.and_then(|(_, port)| port.parse().ok()).filter(|port| *port != 0);
         let mut conf = format!(
             "port 0\nbind 127.0.0.1\nunixsocket {}\ndir {}\nsave \"\"\nhz 100\nenable-debug-command yes\n\
              repl-diskless-sync no\nloglevel notice\n",
@@ -406,9 +419,7 @@ impl Server {
             return port;
         }
         for _ in 0..20 {
-            // Free now; should somebody else take it before the server does, try another.
-            let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            let port = free.expect("a free port").port();
+            let port = free_port();
             if let Value::Okay = self.attempt(&format!("CONFIG SET port {port}")) {
                 *self.port.lock().unwrap() = Some(port);
                 return port;

@@ -16,6 +16,7 @@ mod window;
 
 // What it withstands.
 mod bad_input;
+mod cluster;
 mod concurrency;
 mod corrupt_payload;
 mod persistence;
@@ -26,5 +27,6 @@ mod scenarios;
 
 // What stands around it.
 mod harness;
+mod keys;
 mod settings;
 mod surroundings;
