@@ -146,6 +146,10 @@ pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
 pub fn object<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a str> {
     check_size(ctx, bytes, || name.to_owned())?;
     json::read_object(bytes, |_, _| ()).map_err(|why| error::not_an_object(name, why))?;
+    utf8(bytes, name)
+}
+
+pub fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| error::not_text(name))
 }
 

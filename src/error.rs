@@ -1,7 +1,7 @@
 //! Every error a command replies, in the words of the contract. The first word is what a program looks at.
 
 use redis_session_core::agent::LeaseHeld;
-use redis_session_core::json;
+use redis_session_core::{json, time};
 
 use crate::ffi::ErrorReply;
 
@@ -68,6 +68,30 @@ pub fn no_session(key: &[u8]) -> ErrorReply {
 #[cold]
 pub fn busy_key(key: &[u8]) -> ErrorReply {
     format!("BUSYKEY a session exists at key '{}'", quoted(key)).into()
+}
+
+/// `FORK` to a key that holds something, of whatever type.
+#[cold]
+pub fn busy_destination(key: &[u8]) -> ErrorReply {
+    format!("BUSYKEY a value exists at key '{}'", quoted(key)).into()
+}
+
+#[cold]
+pub fn closed(at_ms: i64) -> ErrorReply {
+    format!(
+        "CLOSED session closed at {}",
+        String::from_utf8_lossy(&time::iso_8601(at_ms))
+    )
+    .into()
+}
+
+#[cold]
+pub fn no_checkpoint(id: u64, key: &[u8]) -> ErrorReply {
+    format!(
+        "NOCHECKPOINT no checkpoint {id} in the session at key '{}'",
+        quoted(key)
+    )
+    .into()
 }
 
 #[cold]

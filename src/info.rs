@@ -44,6 +44,8 @@ pub static APPENDED: Count = Count::new();
 pub static EVICTED: Count = Count::new();
 pub static DEDUPLICATED: Count = Count::new();
 pub static CONFLICTS: Count = Count::new();
+pub static CHECKPOINTS: Count = Count::new();
+pub static RESTORES: Count = Count::new();
 pub static PUBLISHED: Count = Count::new();
 
 /// A session came into being, in whatever way.
@@ -82,8 +84,8 @@ pub fn write(info: &mut InfoWriter<'_>) {
         (c"malformed", NONE_YET),
         (c"deduplicated", DEDUPLICATED.get()),
         (c"conflicts", CONFLICTS.get()),
-        (c"checkpoints", NONE_YET),
-        (c"restores", NONE_YET),
+        (c"checkpoints", CHECKPOINTS.get()),
+        (c"restores", RESTORES.get()),
         (c"blocked_readers", waiting_clients()),
         (c"published", PUBLISHED.get()),
         (c"panics_caught", guard::panics_caught()),

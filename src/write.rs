@@ -29,6 +29,29 @@ pub struct Target<'c> {
 struct CreatedExpiry {
     ttl_ms: u64,
     at_ms: Option<i64>,
+    /// Something else was at the key before.
+    replaces: bool,
+}
+
+impl CreatedExpiry {
+    fn of(default_ttl_ms: u64, options: &WriteOptions, moment: &Moment) -> Self {
+        let now_ms = moment.now.now_ms;
+        let after = |ttl_ms: u64| (ttl_ms > 0).then(|| now_ms + ttl_ms as i64);
+        let (ttl_ms, at_ms) = match (options.expiry, options.settled_at_ms) {
+            (Some(Expiry::Ttl { ms }), settled) if moment.obeys => (ms, settled),
+            (Some(Expiry::Persist), settled) if moment.obeys => (0, settled),
+            (Some(Expiry::Ttl { ms }), _) => (ms, after(ms)),
+            (Some(Expiry::Persist), _) => (0, None),
+            (Some(Expiry::At { ms }), _) => (default_ttl_ms, Some(ms)),
+            (Some(Expiry::Keep), _) => (default_ttl_ms, None),
+            (None, _) => (default_ttl_ms, after(default_ttl_ms)),
+        };
+        CreatedExpiry {
+            ttl_ms,
+            at_ms,
+            replaces: false,
+        }
+    }
 }
 
 /// The times of one command.
@@ -61,17 +84,41 @@ impl Moment {
 }
 
 impl<'c> Target<'c> {
-    #[inline(always)]
+    /// Opens a key for a command that writes the session there, or makes one: not a closed one.
     pub fn open(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
-        let key = ctx.open_key_write::<SessionValue>(key);
-        if let Found::WrongType = key.get() {
+        let target = Self::open_even_closed(ctx, key)?;
+        target.check_not_closed(ctx)?;
+        Ok(target)
+    }
+
+    #[inline(always)]
+    pub fn open_even_closed(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
+        let target = Self::open_whatever(ctx, key);
+        if let Found::WrongType = target.key.get() {
             return Err(WRONGTYPE.into());
         }
-        Ok(Target {
-            key,
+        Ok(target)
+    }
+
+    /// Opens a key to be replaced, whatever it holds.
+    #[inline(always)]
+    pub fn open_whatever(ctx: &'c Ctx, key: Arg<'_>) -> Self {
+        Target {
+            key: ctx.open_key_write::<SessionValue>(key),
             created: None,
             evicted: 0,
-        })
+        }
+    }
+
+    pub fn is_missing(&self) -> bool {
+        matches!(self.key.get(), Found::Missing)
+    }
+
+    pub fn check_not_closed(&self, ctx: &Ctx) -> Result<()> {
+        match self.session().and_then(Session::closed_at_ms) {
+            Some(at_ms) if !ctx.obeys_primary() => Err(error::closed(at_ms)),
+            _ => Ok(()),
+        }
     }
 
     /// Opens a key that must hold a session.
@@ -114,56 +161,42 @@ impl<'c> Target<'c> {
     /// Those of `LEASE` and `IFVERSION` that are given.
     #[inline]
     pub fn check_guards(&self, options: &WriteOptions, moment: &Moment) -> Result<()> {
-        if let Some(token) = options.lease {
-            let living = self
-                .session()
-                .and_then(|session| session.living_lease(moment.now.now_ms));
-            if living.is_none_or(|lease| lease.token != token) {
-                info::CONFLICTS.add(1);
-                return Err(error::lease_lost(token));
-            }
-        }
-        if let Some(wanted) = options.if_version {
-            let is = self.session().map_or(0, Session::version);
-            if is != wanted {
-                info::CONFLICTS.add(1);
-                return Err(error::version_conflict(is, wanted));
-            }
-        }
-        Ok(())
+        check_guards_of(self.session(), options, moment)
     }
 
     /// Makes the session that is not there yet, and tells replicas of it with everything explicit.
     #[inline(never)]
     pub fn create(&mut self, new: &NewSession<'_>, options: &WriteOptions, moment: &Moment) {
         let default_ttl_ms = settings::DEFAULT_TTL_S.get() as u64 * 1000;
-        let now_ms = moment.now.now_ms;
-        let after = |ttl_ms: u64| (ttl_ms > 0).then(|| now_ms + ttl_ms as i64);
-        let (ttl_ms, at_ms) = match (options.expiry, options.settled_at_ms) {
-            (Some(Expiry::Ttl { ms }), settled) if moment.obeys => (ms, settled),
-            (Some(Expiry::Persist), settled) if moment.obeys => (0, settled),
-            (Some(Expiry::Ttl { ms }), _) => (ms, after(ms)),
-            (Some(Expiry::Persist), _) => (0, None),
-            (Some(Expiry::At { ms }), _) => (default_ttl_ms, Some(ms)),
-            (Some(Expiry::Keep), _) => (default_ttl_ms, None),
-            (None, _) => (default_ttl_ms, after(default_ttl_ms)),
-        };
+        let created = CreatedExpiry::of(default_ttl_ms, options, moment);
         let session = Session::create(&Creation {
             id: new.id,
             created_at_ms: moment.now.content_ms,
-            now_ms,
-            ttl_ms,
+            now_ms: moment.now.now_ms,
+            ttl_ms: created.ttl_ms,
             limits: Arc::clone(&new.limits),
             scope: new.scope,
             state: new.state,
             meta: new.meta,
             pins: &new.pins,
         });
+        self.put(session, created);
+    }
+
+    /// Puts a session that has been made elsewhere in place of whatever is at the key; its ttl is the default.
+    pub fn place(&mut self, mut session: Session, options: &WriteOptions, moment: &Moment) {
+        let mut created = CreatedExpiry::of(session.ttl_ms(), options, moment);
+        created.replaces = !self.is_missing();
+        session.set_ttl_ms(created.ttl_ms);
+        self.put(session, created);
+    }
+
+    fn put(&mut self, session: Session, created: CreatedExpiry) {
         self.key.set_value(SessionValue::new(session));
-        if at_ms.is_some() {
-            self.key.set_expires_at_ms(at_ms);
+        if created.at_ms.is_some() {
+            self.key.set_expires_at_ms(created.at_ms);
         }
-        self.created = Some(CreatedExpiry { ttl_ms, at_ms });
+        self.created = Some(created);
     }
 
     /// The same as [`Target::change`] for a change of anything but messages: what `maxage` has passed goes with it, and is counted and told.
@@ -223,6 +256,7 @@ impl<'c> Target<'c> {
         settled.evicted = self.evicted;
         if let Some(created) = self.created {
             settled.created = true;
+            settled.replaces = created.replaces;
             settled.changed = true;
             settled.ttl_ms = Some(created.ttl_ms);
             settled.expiry = created.at_ms.map_or(ExpiryFact::Untouched, ExpiryFact::At);
@@ -272,6 +306,26 @@ impl<'c> Target<'c> {
             }
         }
     }
+}
+
+/// Those of `LEASE` and `IFVERSION` that are given, for the session that is there, if one is.
+#[inline]
+pub fn check_guards_of(session: Option<&Session>, options: &WriteOptions, moment: &Moment) -> Result<()> {
+    if let Some(token) = options.lease {
+        let living = session.and_then(|session| session.living_lease(moment.now.now_ms));
+        if living.is_none_or(|lease| lease.token != token) {
+            info::CONFLICTS.add(1);
+            return Err(error::lease_lost(token));
+        }
+    }
+    if let Some(wanted) = options.if_version {
+        let is = session.map_or(0, Session::version);
+        if is != wanted {
+            info::CONFLICTS.add(1);
+            return Err(error::version_conflict(is, wanted));
+        }
+    }
+    Ok(())
 }
 
 /// What a new session is made of, all of it explicit.
@@ -342,7 +396,9 @@ pub struct Settled {
     /// Content or expiry.
     pub changed: bool,
     created: bool,
-    deleted: bool,
+    replaces: bool,
+    /// The key is gone: its expiry had passed when it was set.
+    pub deleted: bool,
     ttl_ms: Option<u64>,
     expiry: ExpiryFact,
     moment: Moment,
@@ -355,6 +411,7 @@ impl Settled {
         Settled {
             changed,
             created: false,
+            replaces: false,
             deleted: false,
             ttl_ms: None,
             expiry: ExpiryFact::Untouched,
@@ -473,7 +530,7 @@ impl Settled {
             for effect in effects {
                 ctx.replicate(effect);
             }
-        } else if !self.created {
+        } else if !self.created || self.replaces {
             let mut deletion = ctx.effect(c"DEL");
             deletion.arg(key);
             ctx.replicate(&deletion);

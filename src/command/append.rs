@@ -237,8 +237,9 @@ fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, Erro
     let options = WriteOptions::default();
     let moment = Moment::of(ctx, &options);
     let now = moment.now;
-    let mut target = Target::open(ctx, key)?;
+    let mut target = Target::open_even_closed(ctx, key)?;
     if target.session().is_some_and(|session| session.may_be_leased()) {
+        target.check_not_closed(ctx)?;
         target.check(&options, &moment)?;
     }
     let Some(appended) = target.change(|session| session.append_one(facts, body, now)) else {

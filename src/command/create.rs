@@ -102,7 +102,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     Ok(request)
 }
 
-fn uuid_of(value: Arg<'_>) -> args::Result<Uuid> {
+pub fn uuid_of(value: Arg<'_>) -> args::Result<Uuid> {
     Uuid::try_parse_ascii(value.bytes())
         .map_err(|_| format!("ERR ID must be a UUID, not '{}'", error::quoted(value.bytes())).into())
 }
@@ -116,7 +116,7 @@ impl Handler for Create {
         let key = args[1];
         let request = parse(ctx, args)?;
         let moment = Moment::of(ctx, &request.options);
-        let mut target = Target::open(ctx, key)?;
+        let mut target = Target::open_even_closed(ctx, key)?;
         if let Some(session) = target.session() {
             if !request.open {
                 return Err(error::busy_key(key.bytes()));

@@ -108,7 +108,7 @@ impl Handler for GetEx {
         let moment = Moment::of(ctx, options);
         let now_ms = moment.now.now_ms;
         let messages = request.messages.unwrap_or(u64::MAX);
-        let mut target = Target::open(ctx, key)?;
+        let mut target = Target::open_even_closed(ctx, key)?;
         let Some(session) = target.session() else {
             if !request.create {
                 ctx.reply_null();
@@ -126,6 +126,14 @@ impl Handler for GetEx {
             return Ok(());
         };
         let expires_at_ms = target.expires_at_ms();
+        if session.closed_at_ms().is_some() && !moment.obeys {
+            // It still reads, and does not slide any more.
+            if options.expiry.is_some() {
+                target.check_not_closed(ctx)?;
+            }
+            ctx.reply_bulk(&session.document(messages, expires_at_ms, now_ms));
+            return Ok(());
+        }
         let will_expire_at_ms = match options.expiry {
             None | Some(Expiry::Keep) if session.ttl_ms() > 0 => {
                 expires_at_ms.map(|_| now_ms + session.ttl_ms() as i64)

@@ -2,12 +2,14 @@
 
 mod agent;
 mod append;
+mod checkpoint;
 mod clear;
 mod compact;
 mod context;
 mod create;
 mod entity;
 mod event;
+mod fork;
 mod get;
 mod help;
 mod info;
@@ -44,6 +46,8 @@ pub const ALL: &[&Command] = &[
     &event::COMMAND,
     &agent::COMMAND,
     &read::COMMAND,
+    &checkpoint::COMMAND,
+    &fork::COMMAND,
     &load::COMMAND,
 ];
 

@@ -39,7 +39,7 @@ impl Handler for Redact {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let key = args[1];
         let mut cursor = Cursor::after_key(args);
-        let seqs = parse_seqs(&mut cursor)?;
+        let seqs = parse_seqs(&mut cursor, "seq")?;
         let mut options = WriteOptions::default();
         let mut reason = None;
         while let Some(word) = cursor.next() {

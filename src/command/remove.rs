@@ -24,8 +24,8 @@ pub const COMMAND: Command = Command {
 
 pub struct Remove;
 
-/// `seq [seq …]`, at least one, up to the first word that begins no number.
-pub fn parse_seqs(cursor: &mut Cursor<'_>) -> args::Result<Vec<u64>> {
+/// `seq [seq …]`, at least one, up to the first word that begins no number. `name` is what errors call them.
+pub fn parse_seqs(cursor: &mut Cursor<'_>, name: &str) -> args::Result<Vec<u64>> {
     let mut seqs = Vec::new();
     while let Some(word) = cursor.peek() {
         if !seqs.is_empty()
@@ -36,7 +36,7 @@ pub fn parse_seqs(cursor: &mut Cursor<'_>) -> args::Result<Vec<u64>> {
         {
             break;
         }
-        seqs.push(args::counter(word.bytes(), "seq")?);
+        seqs.push(args::counter(word.bytes(), name)?);
         cursor.next();
     }
     Ok(seqs)
@@ -46,7 +46,7 @@ impl Handler for Remove {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let key = args[1];
         let mut cursor = Cursor::after_key(args);
-        let seqs = parse_seqs(&mut cursor)?;
+        let seqs = parse_seqs(&mut cursor, "seq")?;
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;

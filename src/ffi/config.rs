@@ -47,6 +47,11 @@ impl Integer {
         self
     }
 
+    /// The greatest value that it can have.
+    pub const fn max(&self) -> i64 {
+        self.max
+    }
+
     #[inline]
     pub fn get(&self) -> i64 {
         self.value.load(Relaxed)

@@ -78,6 +78,11 @@ impl Ctx {
         self.notify_class(raw::REDISMODULE_NOTIFY_GENERIC, event, key);
     }
 
+    /// The same of the string class: `set`.
+    pub fn notify_string(&mut self, event: &CStr, key: Arg<'_>) {
+        self.notify_class(raw::REDISMODULE_NOTIFY_STRING as c_int, event, key);
+    }
+
     #[inline]
     fn notify_class(&mut self, class: c_int, event: &CStr, key: Arg<'_>) {
         // SAFETY: the event ends in NUL, the key lives; no value of a native type is borrowed (a key borrows the

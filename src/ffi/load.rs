@@ -86,6 +86,7 @@ unsafe fn first_missing_function() -> Option<&'static str> {
         RedisModule_CloseKey,
         RedisModule_KeyType,
         RedisModule_UnlinkKey,
+        RedisModule_StringSet,
         RedisModule_GetAbsExpire,
         RedisModule_SetAbsExpire,
         RedisModule_ModuleTypeGetType,

@@ -1,0 +1,148 @@
+//! `SESSION.FORK`: a session of its own that goes on from another.
+
+use redis_session_core::checkpoint::{Fork as Forked, Part};
+use uuid::Uuid;
+
+use super::create::uuid_of;
+use super::{AT, EXPIRY, IFVERSION, LEASE};
+use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
+use crate::table::{arg, flag, key, one_of, opt, token, Access, Command, KeySpec, Kind};
+use crate::value::session::SessionValue;
+use crate::write::{self, Moment, Target};
+use crate::{error, info};
+
+pub const COMMAND: Command = Command {
+    name: "SESSION.FORK",
+    summary: "Makes a session that goes on from another, sharing its history",
+    complexity: "O(N/64) with N the chunks of the source: what is sealed is shared, not copied; with UPTO also O(M) with M the records cut",
+    arity: -3,
+    flags: "write deny-oom",
+    acl: "write slow",
+    keys: &[
+        KeySpec::at(1, Access::READ),
+        KeySpec::at(2, Access::OVERWRITE),
+    ],
+    args: &[
+        key("source"),
+        key("destination"),
+        opt(one_of(
+            "part",
+            &[token("UPTO", arg("seq", Kind::Int)), token("CHECKPOINT", arg("checkpoint-id", Kind::Int))],
+        )),
+        opt(token("ID", arg("uuid", Kind::Str))),
+        flag("REPLACE"),
+        IFVERSION,
+        LEASE,
+        AT,
+        EXPIRY,
+    ],
+    reply: "The new session's id.",
+    details: "A fork is open, at version 1, with the source's messages, entities, agents, events and state, its ttl, limits, pins, scope and meta, \
+              without its alias, lease, `DEDUP` tokens and checkpoints; seq goes on from the source's. `UPTO` cuts messages and events behind a \
+              seq; `CHECKPOINT` takes messages, entities, agents and state from there. `IFVERSION` is about the source, expiry options and `AT` \
+              about the fork; no lease token is needed. A destination that holds anything is `BUSYKEY`, unless `REPLACE` is given.",
+    entry: entry::<Fork>(),
+    ..Command::BLANK
+};
+
+pub struct Fork;
+
+#[derive(Default)]
+struct Request {
+    part: Option<Part>,
+    id: Option<Uuid>,
+    replace: bool,
+    options: WriteOptions,
+}
+
+fn parse(ctx: &Ctx, args: Args<'_>) -> args::Result<Request> {
+    let mut cursor = Cursor::at(args, 3);
+    let mut request = Request::default();
+    while let Some(word) = cursor.next() {
+        if is(word, "UPTO") {
+            let seq = cursor.int(word, "UPTO", 0, i64::MAX)?;
+            once(&mut request.part, word, Part::Upto(seq as u64))?;
+        } else if is(word, "CHECKPOINT") {
+            let id = cursor.int(word, "CHECKPOINT", 0, i64::MAX)?;
+            once(&mut request.part, word, Part::Checkpoint(id as u64))?;
+        } else if is(word, "ID") {
+            let id = uuid_of(cursor.value(word)?)?;
+            once(&mut request.id, word, id)?;
+        } else if is(word, "REPLACE") {
+            once_flag(&mut request.replace, word)?;
+        } else if !request.options.take(ctx, &mut cursor, word)? {
+            return Err(error::syntax(word.bytes()));
+        }
+    }
+    if args[1].bytes() == args[2].bytes() {
+        return Err("ERR source and destination are the same key".into());
+    }
+    Ok(request)
+}
+
+impl Handler for Fork {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let (source, destination) = (args[1], args[2]);
+        let Request {
+            part,
+            id,
+            replace,
+            options,
+        } = parse(ctx, args)?;
+        let moment = Moment::of(ctx, &options);
+        let opened = ctx.open_key_read::<SessionValue>(source);
+        let Some(session) = opened.value()?.map(SessionValue::session) else {
+            return Err(error::no_session(source.bytes()));
+        };
+        write::check_guards_of(Some(session), &options, &moment)?;
+        if let Some(Part::Checkpoint(id)) = part {
+            if session.checkpoint(id).is_none() {
+                return Err(error::no_checkpoint(id, source.bytes()));
+            }
+        }
+        let mut target = Target::open_whatever(ctx, destination);
+        if !target.is_missing() && !replace && !moment.obeys {
+            return Err(error::busy_destination(destination.bytes()));
+        }
+        let fork = Forked {
+            id: id.unwrap_or_else(Uuid::now_v7),
+            created_at_ms: moment.now.content_ms,
+            part: part.unwrap_or(Part::Whole),
+        };
+        let (forked, evicted) = session.fork(&fork, moment.now);
+        target.place(forked, &options, &moment);
+        let settled = target.settle(&options, &moment, true);
+        drop(target);
+        drop(opened);
+
+        info::EVICTED.add(evicted);
+        let id_text = fork.id.hyphenated().to_string();
+        ctx.reply_bulk(id_text.as_bytes());
+        let mut effect = ctx.effect(c"SESSION.FORK");
+        effect.arg(source).arg(destination);
+        match part {
+            Some(Part::Upto(seq)) => {
+                effect.word(Word::Upto).int(seq as i64);
+            }
+            Some(Part::Checkpoint(id)) => {
+                effect.word(Word::Checkpoint).int(id as i64);
+            }
+            Some(Part::Whole) | None => {}
+        }
+        effect.word(Word::Id).bytes(id_text.as_bytes());
+        if replace {
+            effect.word(Word::Replace);
+        }
+        settled.add_to(&mut effect);
+        let events = [c"session.fork", c"session.evict"];
+        settled.publish(
+            ctx,
+            destination,
+            &[&effect],
+            if evicted > 0 { &events } else { &events[..1] },
+        );
+        ctx.signal_ready(destination);
+        Ok(())
+    }
+}
