@@ -1735,6 +1735,37 @@ fn access_goes_by_key_and_category() {
 }
 
 #[test]
+fn what_is_forbidden_meanwhile_is_not_told() {
+    let server = Server::start();
+    for (rules, withdrawn) in [
+        ("~* +@all", "resetkeys"),
+        ("~k +session.read +client|id", "resetkeys ~other"),
+        ("~* +@all", "-session.read"),
+        ("~* +@all", "nocommands"),
+    ] {
+        server.run("DEL k");
+        let mut reader = user(&server, rules);
+        let id = client_id(&mut reader);
+        let mut reader = start_waiting(&server, reader, "SESSION.READ k 0 BLOCK 0");
+        server.run(&format!("ACL SETUSER alice {withdrawn}"));
+        // By itself that ends no wait.
+        assert_waiting(&server, 1);
+        server.run("SESSION.APPEND k JSON {}");
+        let reply = talk::render(&reader.receive());
+        assert!(reply.starts_with("(error) NOPERM "), "{withdrawn}: {reply}");
+        assert_eq!(server.say(&format!("CLIENT UNBLOCK {id}")), "(integer) 0");
+        // Given back in time, it is as if nothing had been.
+        let reader = user(&server, rules);
+        let mut reader = start_waiting(&server, reader, "SESSION.READ k 1 BLOCK 0");
+        server.run(&format!("ACL SETUSER alice {withdrawn}"));
+        server.run(&format!("ACL SETUSER alice {rules}"));
+        server.run("SESSION.APPEND k JSON {}");
+        assert_eq!(told(&reader.receive()), "m2");
+    }
+    assert_nobody_waits(&server);
+}
+
+#[test]
 fn the_server_knows_the_command() {
     let server = Server::start();
     let info = items(&items(&server.run("COMMAND INFO SESSION.READ"))[0]);
