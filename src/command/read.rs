@@ -32,7 +32,7 @@ pub const COMMAND: Command = Command {
               renamed key, or one of another type, leaves a reader waiting. `COUNT` bounds the entries; 0 does not.\n\n\
               A follower never misses anything silently. Where something after seq, of the kinds asked for, is gone already, the first entry is \
               `[to, ms, \"gap\", {\"from\":seq+1,\"to\":…}]` up to the last missing seq, and what is still there in between follows. Where seq is \
-              beyond the session, or a waiting reader finds another session than the one it read, it is `[0, ms, \"reset\", \
+              beyond the session, or a waiting reader finds another session than there was when it came, it is `[0, ms, \"reset\", \
               {\"session_id\":…}]`, and what the session has follows. Neither counts for `COUNT`; their time is the server's.",
     entry: entry::<Read>(),
     ..Command::BLANK
@@ -43,7 +43,7 @@ pub struct Read;
 /// A blocked reader.
 struct Reader {
     after: After,
-    /// The session that the reader has read up to here.
+    /// The session that was here when the reader came: what it has read is of this one.
     id: Option<Uuid>,
 }
 
@@ -125,8 +125,9 @@ impl Waiter for Reader {
         };
         let session = value.session();
         let mut after = self.after;
-        if after.seq > 0 && self.id.is_some_and(|id| id != session.id()) {
-            // Another session has been made here, which may have come further than the one before.
+        if after.seq > 0 && self.id != Some(session.id()) {
+            // Another session than the one that was read, or nobody can say whether it is, since there was none when the reader came.
+            // It may have come further than the one before.
             after.seq = u64::MAX;
         }
         // A session that has just been made has nothing to tell, not even that it is another one.

@@ -12,7 +12,7 @@
 //! The server ends a wait also by `CLIENT UNBLOCK`, `CLIENT KILL`, a lost connection and a change of its role; all of these lead to `free`.
 
 use std::os::raw::{c_int, c_void};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use redis_module::raw;
@@ -100,10 +100,34 @@ impl Ctx {
     }
 }
 
+/// Whether the client's user may run its command on its keys still: rules change while it waits. `XREAD` is judged again in the same
+/// way (from 7.2 on).
+///
+/// # Safety
+/// The context and the arguments are those of a blocked client, live during the call.
+unsafe fn is_still_allowed(
+    raw_ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> bool {
+    // SAFETY: as above; the name and the handle of the user are ours to free, the user itself is not freed with it.
+    unsafe {
+        let name = api!(RedisModule_GetCurrentUserName)(raw_ctx);
+        let user = api!(RedisModule_GetModuleUserFromUserName)(name);
+        api!(RedisModule_FreeString)(ptr::null_mut(), name);
+        if user.is_null() {
+            return false;
+        }
+        let status = api!(RedisModule_ACLCheckCommandPermissions)(user, argv, argc);
+        api!(RedisModule_FreeModuleUser)(user);
+        status == raw::REDISMODULE_OK as c_int
+    }
+}
+
 unsafe extern "C" fn ready<W: Waiter>(
     raw_ctx: *mut raw::RedisModuleCtx,
-    _argv: *mut *mut raw::RedisModuleString,
-    _argc: c_int,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
 ) -> c_int {
     // SAFETY: the server calls this on the thread that runs commands, with the context of a client that `block_on_key` blocked with a
     // `Waiting<W>`, which is freed later; the key's name lives until this function returns, and nothing here outlives it.
@@ -115,6 +139,11 @@ unsafe extern "C" fn ready<W: Waiter>(
         };
         (Ctx::new(raw_ctx), waiting, Arg::new(key))
     };
+    // SAFETY: these are what the server has called with.
+    if !unsafe { is_still_allowed(raw_ctx, argv, argc) } {
+        ctx.reply_error(b"NOPERM the permission to run this command on this key was taken back meanwhile");
+        return raw::REDISMODULE_OK as c_int;
+    }
     let served = guard::catch(|| waiting.waiter.serve(&mut ctx, key));
     match served {
         Ok(Ok(false)) => return raw::REDISMODULE_ERR as c_int,

@@ -45,7 +45,8 @@ impl Client {
         self.try_receive().expect("the server replies")
     }
 
-    fn try_receive(&mut self) -> redis::RedisResult<Value> {
+    /// As [`Client::receive`], for a server that may close the connection.
+    pub fn try_receive(&mut self) -> redis::RedisResult<Value> {
         self.parser.parse_value(&mut self.stream)
     }
 

@@ -18,6 +18,8 @@ pub struct Visible {
     pub document: String,
     pub entities: String,
     pub events: String,
+    /// What `SESSION.READ` tells from the beginning on, gaps without the time at which they are told.
+    pub told: String,
 }
 
 impl Server {
@@ -37,7 +39,32 @@ impl Server {
             document: shown(&[b"SESSION.GET", key]),
             entities: shown(&[b"SESSION.ENTITY", b"LIST", key]),
             events: shown(&[b"SESSION.EVENT", b"RANGE", key, b"-", b"+"]),
+            told: if is_session {
+                self.told_to_all(key)
+            } else {
+                String::new()
+            },
         }
+    }
+
+    /// Each kind by itself, since what is gone is remembered for each.
+    fn told_to_all(&self, key: &[u8]) -> String {
+        let mut told = String::new();
+        for kind in [&b"MESSAGES"[..], b"EVENTS"] {
+            match self.call(&[b"SESSION.READ".as_slice(), key, b"0", kind]) {
+                Value::Array(entries) => {
+                    for entry in entries {
+                        let mut fields = items(&entry);
+                        if text(&fields[2]) == "gap" {
+                            fields.remove(1);
+                        }
+                        told += &(talk::render(&Value::Array(fields)) + "\n");
+                    }
+                }
+                nothing => told += &(talk::render(&nothing) + "\n"),
+            }
+        }
+        told
     }
 
     /// Every key of database 0.

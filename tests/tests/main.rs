@@ -11,6 +11,7 @@ mod guards;
 mod noop;
 mod random;
 mod range;
+mod read;
 mod ttl;
 mod window;
 
