@@ -72,10 +72,10 @@ pub struct NewEvent<'a> {
     pub kind: &'a str,
     pub agent: Option<&'a str>,
     /// Takes the place of `change`'s own `entityIds`.
-    pub entities: Option<Vec<&'a str>>,
-    /// Texts of JSON objects.
-    pub change: Option<&'a str>,
-    pub impact: Option<&'a str>,
+    pub entities: Option<&'a [&'a str]>,
+    /// Texts of JSON objects, which [`json::read_object`] has accepted.
+    pub change: Option<&'a [u8]>,
+    pub impact: Option<&'a [u8]>,
     /// The state the session moves to, which may be the one it is in.
     pub state: Option<&'a str>,
 }
@@ -222,7 +222,19 @@ impl Session {
 /// `{"seq","timestamp","type","agentId","changeInfo":{"entityIds":[…], …},"impact":{…},"stateTransition":{"from","to"}}`, absent where not
 /// given.
 fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8> {
-    let mut out = format!("{{\"seq\":{seq},\"timestamp\":").into_bytes();
+    // Everything at once: a buffer that grows costs more than what is written into it. 256 bytes are more than all names, numbers and
+    // punctuation take.
+    let entities = event.entities.unwrap_or_default();
+    let texts = [event.kind, event.agent.unwrap_or(""), state, event.state.unwrap_or("")];
+    let objects = [event.change.unwrap_or(b""), event.impact.unwrap_or(b"")];
+    let mut out = Vec::with_capacity(
+        256 + entities.iter().map(|entity| entity.len() + 3).sum::<usize>()
+            + texts.iter().map(|text| text.len()).sum::<usize>()
+            + objects.iter().map(|object| object.len()).sum::<usize>(),
+    );
+    out.extend_from_slice(b"{\"seq\":");
+    json::write_u64(&mut out, seq);
+    out.extend_from_slice(b",\"timestamp\":");
     time::write_json(&mut out, Some(time_ms));
     out.extend_from_slice(b",\"type\":");
     json::write_string(&mut out, event.kind);
@@ -234,7 +246,7 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
         (None, None) => {}
         (None, Some(change)) => {
             out.extend_from_slice(b",\"changeInfo\":");
-            out.extend_from_slice(change.trim().as_bytes());
+            out.extend_from_slice(change.trim_ascii());
         }
         (Some(entities), change) => {
             out.extend_from_slice(b",\"changeInfo\":{\"entityIds\":[");
@@ -245,12 +257,12 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
                 json::write_string(&mut out, entity);
             }
             out.push(b']');
-            json::members(change.unwrap_or("{}").as_bytes(), |key, value| {
+            json::members(change.unwrap_or(b"{}"), |key, value| {
                 if !key.is("entityIds") {
                     out.extend_from_slice(b",\"");
                     out.extend_from_slice(key.raw());
                     out.extend_from_slice(b"\":");
-                    out.extend_from_slice(&json::value_bytes(&value));
+                    json::write_value(&mut out, &value);
                 }
             });
             out.push(b'}');
@@ -258,7 +270,7 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
     }
     if let Some(impact) = event.impact {
         out.extend_from_slice(b",\"impact\":");
-        out.extend_from_slice(impact.trim().as_bytes());
+        out.extend_from_slice(impact.trim_ascii());
     }
     if let Some(to) = event.state {
         out.extend_from_slice(b",\"stateTransition\":{\"from\":");
@@ -378,15 +390,15 @@ mod tests {
         let full = NewEvent {
             kind: "modified",
             agent: Some("a\"1"),
-            entities: Some(vec!["e1", "e2"]),
-            change: Some(r#" {"n":1.0,"entityIds":["x"],"m":null} "#),
-            impact: Some(r#"{"perfDelta":-2}"#),
+            entities: Some(&["e1", "e2"]),
+            change: Some(br#" {"n":1.0,"entityIds":["x"],"m":null} "#),
+            impact: Some(br#"{"perfDelta":-2}"#),
             state: Some("review"),
         };
         session.add_event(&full, at(START_MS));
         let change_only = NewEvent {
             kind: "x",
-            change: Some(r#"{"entityIds":["x"]}"#),
+            change: Some(br#"{"entityIds":["x"]}"#),
             state: Some("review"),
             ..NewEvent::default()
         };
@@ -415,9 +427,9 @@ mod tests {
         let event = NewEvent {
             kind: "x",
             agent: Some("a"),
-            entities: Some(vec!["e"]),
-            change: Some(&deep),
-            impact: Some(&deep),
+            entities: Some(&["e"]),
+            change: Some(deep.as_bytes()),
+            impact: Some(deep.as_bytes()),
             state: Some("s"),
         };
         session.add_event(&event, at(START_MS));
@@ -450,10 +462,11 @@ mod tests {
             for (kind, agent, entities, state, wait_ms, older_ms) in events {
                 now_ms += wait_ms;
                 let before = session.state().to_owned();
+                let names: Vec<&str> = entities.iter().map(|entity| NAMES[*entity]).collect();
                 let event = NewEvent {
                     kind: NAMES[kind],
                     agent: Some(NAMES[agent]),
-                    entities: Some(entities.iter().map(|entity| NAMES[*entity]).collect()),
+                    entities: Some(&names),
                     state: state.map(|state| NAMES[state]),
                     ..NewEvent::default()
                 };

@@ -531,8 +531,49 @@ fn hex4(text: &str) -> u32 {
 
 /// Appends `text` to `out` as a JSON string, quotes included.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    // What ends plain text in a reader's eyes is just what a writer must escape.
+    if plain_bytes(bytes, bytes, &mut 0) < bytes.len() {
+        return write_escaped(out, text);
+    }
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    out.extend_from_slice(bytes);
+    out.push(b'"');
+}
+
+#[cold]
+#[inline(never)]
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
     // Writing into a Vec cannot fail, and a str is always serialisable.
     let _ = serde_json::to_writer(out, text);
+}
+
+/// Appends the digits of `number`.
+pub fn write_u64(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a value as it was written.
+pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::String(string) => {
+            out.push(b'"');
+            out.extend_from_slice(string.raw());
+            out.push(b'"');
+        }
+        other => out.extend_from_slice(&value_bytes(other)),
+    }
 }
 
 /// Applies an RFC 7396 merge patch to an object. Both are texts that [`read_object`] has accepted; what a patch does not

@@ -156,18 +156,24 @@ pub(super) struct Brief {
     pub is_shared: bool,
 }
 
-/// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has.
+/// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has,
+/// or a name besides.
 #[inline(always)]
 pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
     let start = *at;
     let flags = *bytes.get(start)?;
-    if flags >= ROLE_NAMED {
+    if flags > ROLE_NAMED {
         return read_brief_of_any(bytes, at, base);
     }
     *at = start + 1;
     let seq = base.seq + varint::get(bytes, at)?;
     varint::skip(bytes, at)?;
     let body_bytes = varint::get(bytes, at)? as u32;
+    if flags == ROLE_NAMED {
+        // As events are: the name is passed over.
+        let length = varint::get(bytes, at)?;
+        take(bytes, at, length)?;
+    }
     let tokens = estimated_tokens(body_bytes as usize);
     Some(Brief {
         seq,
