@@ -516,10 +516,10 @@ fn recording(key: &str) -> Vec<Row> {
 }
 
 /// Field names and texts.
-type Texts = Vec<(&'static str, String)>;
+pub type Texts = Vec<(&'static str, String)>;
 
 /// An event whose texts have `BODY_BYTES` together: a type, an agent, two entities, what changed and what that did.
-fn event_texts(number: usize) -> Texts {
+pub fn event_texts(number: usize) -> Texts {
     let mut any = crate::bodies::Sequence::seeded(number as u64);
     let kind = ["modified", "pass", "broke", "reviewed"][any.below(4)];
     let agent = format!("agent-{:02}", any.below(20));
