@@ -156,24 +156,18 @@ pub(super) struct Brief {
     pub is_shared: bool,
 }
 
-/// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has,
-/// or a name besides.
+/// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has.
 #[inline(always)]
 pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
     let start = *at;
     let flags = *bytes.get(start)?;
-    if flags > ROLE_NAMED {
+    if flags >= ROLE_NAMED {
         return read_brief_of_any(bytes, at, base);
     }
     *at = start + 1;
     let seq = base.seq + varint::get(bytes, at)?;
     varint::skip(bytes, at)?;
     let body_bytes = varint::get(bytes, at)? as u32;
-    if flags == ROLE_NAMED {
-        // As events are: the name is passed over.
-        let length = varint::get(bytes, at)?;
-        take(bytes, at, length)?;
-    }
     let tokens = estimated_tokens(body_bytes as usize);
     Some(Brief {
         seq,
@@ -187,6 +181,23 @@ pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Bri
 
 #[inline(never)]
 fn read_brief_of_any(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
+    if bytes.get(*at) == Some(&ROLE_NAMED) {
+        // As events are: the name is passed over.
+        *at += 1;
+        let seq = base.seq + varint::get(bytes, at)?;
+        varint::skip(bytes, at)?;
+        let body_bytes = varint::get(bytes, at)? as u32;
+        let length = varint::get(bytes, at)?;
+        take(bytes, at, length)?;
+        return Some(Brief {
+            seq,
+            root: None,
+            makes_calls: false,
+            tokens: estimated_tokens(body_bytes as usize),
+            body_bytes,
+            is_shared: false,
+        });
+    }
     let head = read(bytes, at, base)?;
     Some(Brief {
         seq: head.seq,
