@@ -144,13 +144,18 @@ pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
 
 /// A JSON argument that must be an object.
 pub fn object<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a str> {
-    check_size(ctx, bytes, || name.to_owned())?;
-    json::read_object(bytes, |_, _| ()).map_err(|why| error::not_an_object(name, why))?;
-    utf8(bytes, name)
+    utf8(object_bytes(ctx, bytes, name)?, name)
 }
 
 pub fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| error::not_text(name))
+}
+
+/// The same as the bytes that came, which are UTF-8, but need no second look to say so.
+pub fn object_bytes<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a [u8]> {
+    check_size(ctx, bytes, || name.to_owned())?;
+    json::read_object(bytes, |_, _| ()).map_err(|why| error::not_an_object(name, why))?;
+    Ok(bytes)
 }
 
 /// `session.max-message-bytes`, which binds clients only: what a primary has accepted is accepted.

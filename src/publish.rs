@@ -37,7 +37,10 @@ pub fn may_be_on(level: Level) -> bool {
 
 /// Publishes what was recorded at `key`, where [`is_on`] said so.
 pub fn publish<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
-    let mut channel = format!("__session@{}__:", ctx.selected_db()).into_bytes();
+    let mut channel = Vec::with_capacity(32 + key.bytes().len());
+    channel.extend_from_slice(b"__session@");
+    json::write_u64(&mut channel, ctx.selected_db() as u64);
+    channel.extend_from_slice(b"__:");
     channel.extend_from_slice(key.bytes());
     // A key is bytes, JSON is text: what is not UTF-8 shows as U+FFFD; the channel has the bytes.
     let key = String::from_utf8_lossy(key.bytes());
@@ -48,9 +51,18 @@ pub fn publish<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item
 }
 
 fn payload(key: &str, publication: &Publication<'_>) -> Vec<u8> {
-    let mut out = b"{\"key\":".to_vec();
+    let texts = [
+        key,
+        publication.type_name.unwrap_or(""),
+        publication.agent.unwrap_or(""),
+    ];
+    let mut out = Vec::with_capacity(160 + texts.iter().map(|text| text.len()).sum::<usize>());
+    out.extend_from_slice(b"{\"key\":");
     json::write_string(&mut out, key);
-    out.extend_from_slice(format!(",\"seq\":{},\"kind\":\"{}\"", publication.seq, publication.kind).as_bytes());
+    out.extend_from_slice(b",\"seq\":");
+    json::write_u64(&mut out, publication.seq);
+    out.extend_from_slice(b",\"kind\":");
+    json::write_string(&mut out, publication.kind);
     for (name, text) in [
         (",\"type\":", publication.type_name),
         (",\"agentId\":", publication.agent),

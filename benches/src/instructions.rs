@@ -121,6 +121,22 @@ fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
         ratio("append", "script"),
         1.0 / 7.0,
     );
+    for (what, id, base) in [
+        ("EVENT ADD / XADD of the same bytes", "event", "xadd-event"),
+        (
+            "EVENT ADD of a type alone / XADD of the same bytes",
+            "event-type",
+            "xadd-type",
+        ),
+        ("ENTITY MENTION / XADD of the same bytes", "mention", "xadd-mention"),
+        (
+            "ENTITY MENTION of an id alone / XADD of the same bytes",
+            "mention-id",
+            "xadd-id",
+        ),
+    ] {
+        at_most(what, ratio(id, base), 1.6);
+    }
     at_most("RANGE of 20 messages / LRANGE", ratio("range", "lrange"), 1.1);
     at_most("GET of 20 messages / LRANGE", ratio("get", "lrange"), 2.0);
     for (what, id) in [("10,000", "append-10000"), ("1,000,000", MILLION)] {
@@ -299,6 +315,8 @@ fn rows(quick: bool) -> Vec<Row> {
         )
     });
 
+    rows.extend(recording(&key));
+
     // "Holding 100" must stay true for 12,000 appends: they go to 600 sessions in turn, none of which grows by more than 20.
     // Their sizes are staggered, so that filling and sealing a chunk falls evenly on the measured commands.
     let session_at = |number: usize| session_key(1 + number % 600);
@@ -398,6 +416,144 @@ fn rows(quick: bool) -> Vec<Row> {
     rows
 }
 
+/// How many events a session keeps by default, and the streams that they are compared with.
+const KEPT: &str = "1000";
+
+/// What agents do all the time, each beside `XADD` of the same texts as field values. Session and stream have been full for a while: what is
+/// trimmed is part of the cost.
+fn recording(key: &str) -> Vec<Row> {
+    let filled = |command: &dyn Fn(&mut Pipeline, usize)| {
+        let mut setup = Pipeline::default();
+        for number in 0..1_500 {
+            command(&mut setup, SETUP_NUMBERS + number);
+        }
+        setup
+    };
+    let mut rows = Vec::new();
+    let mut pair =
+        |ids: [&'static str; 2], names: [&str; 2], texts: fn(usize) -> Texts, ours: fn(&Texts) -> Vec<&str>| {
+            let stream = key.to_owned();
+            let add = move |pipeline: &mut Pipeline, number: usize| {
+                let texts = texts(number);
+                let mut words = vec!["XADD", &stream, "MAXLEN", "~", KEPT, "*"];
+                words.extend(texts.iter().flat_map(|(name, text)| [*name, text.as_str()]));
+                pipeline.push(words);
+            };
+            let setup = filled(&add);
+            rows.push(Row {
+                setup,
+                ..row(ids[0], names[0], None, move |pipeline, number, _| add(pipeline, number))
+            });
+            let session = key.to_owned();
+            let record = move |pipeline: &mut Pipeline, number: usize| {
+                let texts = texts(number);
+                let words = ours(&texts);
+                pipeline.push(
+                    [words[0], words[1], &session]
+                        .into_iter()
+                        .chain(words[2..].iter().copied()),
+                );
+            };
+            let setup = filled(&record);
+            rows.push(Row {
+                setup,
+                ..row(ids[1], names[1], Some(ids[0]), move |pipeline, number, _| {
+                    record(pipeline, number)
+                })
+            });
+        };
+    pair(
+        ["xadd-event", "event"],
+        [
+            "XADD MAXLEN ~ 1000 of an event",
+            "SESSION.EVENT ADD, the newest 1000 kept",
+        ],
+        event_texts,
+        |texts| {
+            let text = |at: usize| texts[at].1.as_str();
+            let mut words = vec!["SESSION.EVENT", "ADD", text(0), "AGENT", text(1), "ENTITIES", "2"];
+            words.extend(text(2).split(' '));
+            words.extend(["CHANGE", text(3), "IMPACT", text(4)]);
+            words
+        },
+    );
+    pair(
+        ["xadd-type", "event-type"],
+        [
+            "XADD MAXLEN ~ 1000 of a type",
+            "SESSION.EVENT ADD of a type, the newest 1000 kept",
+        ],
+        |_| vec![("type", "pass".to_owned())],
+        |texts| vec!["SESSION.EVENT", "ADD", &texts[0].1],
+    );
+    pair(
+        ["xadd-mention", "mention"],
+        [
+            "XADD MAXLEN ~ 1000 of a mention",
+            "SESSION.ENTITY MENTION ID NAME TYPE, 100 known",
+        ],
+        mention_texts,
+        |texts| {
+            vec![
+                "SESSION.ENTITY",
+                "MENTION",
+                "ID",
+                &texts[0].1,
+                "NAME",
+                &texts[1].1,
+                "TYPE",
+                &texts[2].1,
+            ]
+        },
+    );
+    pair(
+        ["xadd-id", "mention-id"],
+        ["XADD MAXLEN ~ 1000 of an id", "SESSION.ENTITY MENTION ID, 100 known"],
+        |number| mention_texts(number).drain(..1).collect(),
+        |texts| vec!["SESSION.ENTITY", "MENTION", "ID", &texts[0].1],
+    );
+    rows
+}
+
+/// Field names and texts.
+pub type Texts = Vec<(&'static str, String)>;
+
+/// An event whose texts have `BODY_BYTES` together: a type, an agent, two entities, what changed and what that did.
+pub fn event_texts(number: usize) -> Texts {
+    let mut any = crate::bodies::Sequence::seeded(number as u64);
+    let kind = ["modified", "pass", "broke", "reviewed"][any.below(4)];
+    let agent = format!("agent-{:02}", any.below(20));
+    let entities = format!("module-{:03} test-{:03}", any.below(200), any.below(200));
+    let impact = format!(
+        r#"{{"perfDelta":-{}.{},"tests":{{"passed":{},"failed":{}}}}}"#,
+        any.below(9),
+        any.below(10),
+        100 + any.below(900),
+        any.below(10)
+    );
+    let before = r#"{"summary":""#;
+    let after = format!(r#"","lines":{}}}"#, 100 + any.below(900));
+    let others = kind.len() + agent.len() + entities.len() + impact.len() + before.len() + after.len();
+    let change = format!("{before}{}{after}", any.text(BODY_BYTES - others));
+    vec![
+        ("type", kind.to_owned()),
+        ("agent", agent),
+        ("entities", entities),
+        ("change", change),
+        ("impact", impact),
+    ]
+}
+
+/// One of a hundred entities: its id, name and type.
+fn mention_texts(number: usize) -> Texts {
+    let which = crate::bodies::Sequence::seeded(number as u64).below(100);
+    vec![
+        ("id", format!("customer:{which:06}")),
+        ("name", format!("Customer Number {which}")),
+        ("type", "person".to_owned()),
+    ]
+}
+
 fn row(
     id: &'static str,
     name: &str,
@@ -478,6 +634,17 @@ mod tests {
         let call: serde_json::Value = serde_json::from_str(&tool_body(6)).unwrap();
         let answer: serde_json::Value = serde_json::from_str(&tool_body(7)).unwrap();
         assert_eq!(call["tool_calls"][0]["id"], answer["tool_call_id"]);
+    }
+
+    #[test]
+    fn events_have_the_size() {
+        for number in 0..100 {
+            let texts = event_texts(number);
+            assert_eq!(texts.iter().map(|(_, text)| text.len()).sum::<usize>(), BODY_BYTES);
+            assert!(texts[3..]
+                .iter()
+                .all(|(_, text)| serde_json::from_str::<serde_json::Value>(text).is_ok()));
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! bytes of `used_memory` repeat from run to run. See [`instructions`] and [`memory`] for how each figure comes about.
 //! `scripts/bench` builds the module and runs this.
 
+mod agents;
 mod bodies;
 mod conversations;
+mod events;
 mod instructions;
 mod memory;
 mod report;
@@ -21,6 +23,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 const USAGE: &str = "\
 redis-session-benches instructions [--check] [--quick] [--only TEXT] [--repeat N] [--no-module]
 redis-session-benches memory [--check] [--copies N] [--generated]
+redis-session-benches events [--only TEXT]
+redis-session-benches agents [--seconds N] [--every MS]
 redis-session-benches throughput
 
   --check      exit with 1 if a figure is over its limit
@@ -29,6 +33,8 @@ redis-session-benches throughput
   --repeat N   so many runs of each row, of which the cheapest counts (3)
   --no-module  only Redis's own commands
   --copies N   the conversations N times, under different keys
+  --seconds N  how long each half lasts (60)
+  --every MS   how often each agent adds an event (500; 0: as soon as the last one is answered)
   --generated  made-up conversations, also where recorded ones are at hand
 
 Environment: SERVER_BIN (default redis-server), MODULE_PATH (default libredis_session.so beside this program).";
@@ -45,6 +51,8 @@ pub struct Options {
     pub repeat: usize,
     pub copies: usize,
     pub generated: bool,
+    pub seconds: u64,
+    pub every_ms: u64,
 }
 
 fn main() -> ExitCode {
@@ -77,6 +85,8 @@ fn run() -> Result<bool> {
         repeat: 3,
         copies: 1,
         generated: false,
+        seconds: 60,
+        every_ms: 500,
     };
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -86,6 +96,8 @@ fn run() -> Result<bool> {
             "--no-module" => options.module = None,
             "--only" => options.only = Some(arguments.next().ok_or(USAGE)?),
             "--repeat" => options.repeat = positive(arguments.next())?,
+            "--seconds" => options.seconds = positive(arguments.next())? as u64,
+            "--every" => options.every_ms = arguments.next().and_then(|ms| ms.parse().ok()).ok_or(USAGE)?,
             "--copies" => options.copies = positive(arguments.next())?,
             _ => return Err(USAGE.into()),
         }
@@ -109,6 +121,8 @@ fn run() -> Result<bool> {
     let limits = match subcommand.as_str() {
         "instructions" => instructions::run(&options)?,
         "memory" => memory::run(&options)?,
+        "agents" => agents::run(&options).map(|()| Vec::new())?,
+        "events" => events::run(&options).map(|()| Vec::new())?,
         "throughput" => throughput::run(&options).map(|()| Vec::new())?,
         _ => return Err(USAGE.into()),
     };

@@ -1,7 +1,7 @@
 //! A raw RESP2 client: commands are encoded beforehand, sent in one pipeline, and their replies counted rather than kept,
 //! so that the client costs as little as possible beside the server it measures.
 
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -30,6 +30,20 @@ impl Pipeline {
         }
         self.ends.push(self.bytes.len());
     }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A reply with everything in it.
+#[derive(Debug, PartialEq)]
+pub enum Value {
+    Line(String),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    Array(Vec<Value>),
+    Nil,
 }
 
 /// The few kinds of replies whose content a benchmark looks at.
@@ -84,6 +98,15 @@ impl Connection {
         read_reply(&mut self.reader)
     }
 
+    /// Sends a few commands at once and waits for their replies.
+    pub fn send_together(&mut self, pipeline: &Pipeline) -> Result<()> {
+        self.writer.write_all(&pipeline.bytes)?;
+        for _ in &pipeline.ends {
+            read_reply(&mut self.reader)?;
+        }
+        Ok(())
+    }
+
     /// One figure of `INFO section`.
     pub fn info(&mut self, section: &str, field: &str) -> Result<String> {
         match self.call(["INFO", section])? {
@@ -98,6 +121,16 @@ impl Connection {
 }
 
 fn read_reply(reader: &mut BufReader<UnixStream>) -> Result<Reply> {
+    Ok(match read_value(reader)? {
+        Value::Line(text) => Reply::Text(text),
+        Value::Bulk(bytes) => Reply::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        Value::Integer(number) => Reply::Integer(number),
+        Value::Array(elements) => Reply::Array(elements.len()),
+        Value::Nil => Reply::Nil,
+    })
+}
+
+pub fn read_value(reader: &mut impl BufRead) -> Result<Value> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Err(protocol_error("the server closed the connection"));
@@ -108,26 +141,24 @@ fn read_reply(reader: &mut BufReader<UnixStream>) -> Result<Reply> {
             .map_err(|_| protocol_error(&format!("unexpected reply {line:?}")))
     };
     match line.as_bytes().first() {
-        Some(b'+') => Ok(Reply::Text(rest.to_owned())),
+        Some(b'+') => Ok(Value::Line(rest.to_owned())),
         Some(b'-') => Err(Error::other(format!("the server answered: {rest}"))),
-        Some(b':') => Ok(Reply::Integer(number()?)),
+        Some(b':') => Ok(Value::Integer(number()?)),
         Some(b'$') => match usize::try_from(number()?) {
             Ok(length) => {
                 let mut bytes = vec![0; length + 2];
                 reader.read_exact(&mut bytes)?;
                 bytes.truncate(length);
-                Ok(Reply::Text(String::from_utf8_lossy(&bytes).into_owned()))
+                Ok(Value::Bulk(bytes))
             }
-            Err(_) => Ok(Reply::Nil),
+            Err(_) => Ok(Value::Nil),
         },
         Some(b'*') => match usize::try_from(number()?) {
-            Ok(length) => {
-                for _ in 0..length {
-                    read_reply(reader)?;
-                }
-                Ok(Reply::Array(length))
-            }
-            Err(_) => Ok(Reply::Nil),
+            Ok(length) => (0..length)
+                .map(|_| read_value(reader))
+                .collect::<Result<_>>()
+                .map(Value::Array),
+            Err(_) => Ok(Value::Nil),
         },
         _ => Err(protocol_error(&format!("unexpected reply {line:?}"))),
     }

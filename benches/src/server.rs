@@ -33,7 +33,15 @@ impl Server {
 
     /// The same server with its instructions counted; [`Server::stop_and_count`] has the sum.
     pub fn start_counted(program: &[String], module: Option<&Path>) -> Result<Server> {
+        Server::start_counted_from(program, module, None)
+    }
+
+    /// The same with a snapshot to begin from.
+    pub fn start_counted_from(program: &[String], module: Option<&Path>, snapshot: Option<&Path>) -> Result<Server> {
         let folder = Folder::new()?;
+        if let Some(snapshot) = snapshot {
+            std::fs::copy(snapshot, folder.path().join("dump.rdb"))?;
+        }
         let mut command = Command::new("valgrind");
         command
             .arg("--tool=callgrind")
@@ -65,6 +73,25 @@ impl Server {
             .spawn()
             .map_err(|error| format!("cannot run {command:?}: {error}"))?;
         Ok(Server { child, folder })
+    }
+
+    /// Waits until a snapshot is loaded, by the server's log: asking would count.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let log = self.folder.path().join("log");
+        // "Ready to" or "ready to", by the version.
+        while !std::fs::read_to_string(&log)?.contains("eady to accept connections") {
+            if self.child.try_wait()?.is_some() || Instant::now() > deadline {
+                return Err(self.complaint("the server does not get ready"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Waits until the server takes connections. Exactly one connection is made and nothing sent on it: under callgrind, what

@@ -219,7 +219,6 @@ impl Session {
             lease.agent = to.to_owned();
             lease.token = token;
         }
-        let change = String::from_utf8(change).unwrap_or_default();
         let event = NewEvent {
             kind: HANDOFF,
             agent: Some(from),

@@ -273,7 +273,7 @@ impl Session {
         let change = format!("{{\"checkpointId\":{id}}}");
         let event = NewEvent {
             kind: RESTORED,
-            change: Some(&change),
+            change: Some(change.as_bytes()),
             state: is_moved.then_some(&state),
             ..NewEvent::default()
         };

@@ -88,10 +88,10 @@ pub struct NewEvent<'a> {
     pub kind: &'a str,
     pub agent: Option<&'a str>,
     /// Takes the place of `change`'s own `entityIds`.
-    pub entities: Option<Vec<&'a str>>,
-    /// Texts of JSON objects.
-    pub change: Option<&'a str>,
-    pub impact: Option<&'a str>,
+    pub entities: Option<&'a [&'a str]>,
+    /// Texts of JSON objects, which [`json::read_object`] has accepted.
+    pub change: Option<&'a [u8]>,
+    pub impact: Option<&'a [u8]>,
     /// The state the session moves to, which may be the one it is in.
     pub state: Option<&'a str>,
 }
@@ -187,12 +187,16 @@ impl Session {
             || !range.entities.is_empty()
             || range.from_state.is_some()
             || range.to_state.is_some();
+        let marks = Marks::of(range);
         let mut look = |head: &Head<'_>, body: &mut Body<'_>| {
             if !(range.from..=range.to).contains(&head.seq) {
                 return ControlFlow::Break(());
             }
             let kind = range.kinds.is_empty() || range.kinds.contains(&head.role.as_str());
-            if head.time_ms >= passed_before_ms && kind && (!by_body || matches(body.get(), range)) {
+            if head.time_ms >= passed_before_ms
+                && kind
+                && (!by_body || (marks.are_in(head.role.as_str(), body.get()) && matches(body.get(), range)))
+            {
                 each(body.get());
                 left -= 1;
                 if left == 0 {
@@ -275,7 +279,19 @@ impl Session {
 /// `{"seq","timestamp","type","agentId","changeInfo":{"entityIds":[…], …},"impact":{…},"stateTransition":{"from","to"}}`, absent where not
 /// given.
 fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8> {
-    let mut out = format!("{{\"seq\":{seq},\"timestamp\":").into_bytes();
+    // Everything at once: a buffer that grows costs more than what is written into it. 256 bytes are more than all names, numbers and
+    // punctuation take.
+    let entities = event.entities.unwrap_or_default();
+    let texts = [event.kind, event.agent.unwrap_or(""), state, event.state.unwrap_or("")];
+    let objects = [event.change.unwrap_or(b""), event.impact.unwrap_or(b"")];
+    let mut out = Vec::with_capacity(
+        256 + entities.iter().map(|entity| entity.len() + 3).sum::<usize>()
+            + texts.iter().map(|text| text.len()).sum::<usize>()
+            + objects.iter().map(|object| object.len()).sum::<usize>(),
+    );
+    out.extend_from_slice(b"{\"seq\":");
+    json::write_u64(&mut out, seq);
+    out.extend_from_slice(b",\"timestamp\":");
     time::write_json(&mut out, Some(time_ms));
     out.extend_from_slice(b",\"type\":");
     json::write_string(&mut out, event.kind);
@@ -287,7 +303,7 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
         (None, None) => {}
         (None, Some(change)) => {
             out.extend_from_slice(b",\"changeInfo\":");
-            out.extend_from_slice(change.trim().as_bytes());
+            out.extend_from_slice(change.trim_ascii());
         }
         (Some(entities), change) => {
             out.extend_from_slice(b",\"changeInfo\":{\"entityIds\":[");
@@ -298,12 +314,12 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
                 json::write_string(&mut out, entity);
             }
             out.push(b']');
-            json::members(change.unwrap_or("{}").as_bytes(), |key, value| {
+            json::members(change.unwrap_or(b"{}"), |key, value| {
                 if !key.is("entityIds") {
                     out.extend_from_slice(b",\"");
                     out.extend_from_slice(key.raw());
                     out.extend_from_slice(b"\":");
-                    out.extend_from_slice(&json::value_bytes(&value));
+                    json::write_value(&mut out, &value);
                 }
             });
             out.push(b'}');
@@ -311,7 +327,7 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
     }
     if let Some(impact) = event.impact {
         out.extend_from_slice(b",\"impact\":");
-        out.extend_from_slice(impact.trim().as_bytes());
+        out.extend_from_slice(impact.trim_ascii());
     }
     if let Some(to) = event.state {
         out.extend_from_slice(b",\"stateTransition\":{\"from\":");
@@ -322,6 +338,63 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
     }
     out.push(b'}');
     out
+}
+
+/// What an event's text must hold for the event to pass a range's filters. It is looked for before the text is read: that costs a tenth as
+/// much, and most events are not meant.
+///
+/// [`compose`] writes agents and states in one way only. Entities may stand as their writer spelled them: those are not looked for in a
+/// text with escapes.
+struct Marks {
+    agents: Vec<Vec<u8>>,
+    entities: Vec<Vec<u8>>,
+    /// The transition, where only one end of it is given.
+    transition: Vec<u8>,
+    /// With the state that it leads to, the event ends.
+    end: Vec<u8>,
+}
+
+impl Marks {
+    fn of(range: &EventRange<'_>) -> Self {
+        let all = |prefix: &[u8], names: &[&str]| -> Vec<Vec<u8>> {
+            let mark = |name: &&str| {
+                let mut mark = prefix.to_vec();
+                json::write_string(&mut mark, name);
+                mark
+            };
+            names.iter().map(mark).collect()
+        };
+        let mut transition = Vec::new();
+        if let Some(from) = range.from_state {
+            transition.extend_from_slice(b"stateTransition\":{\"from\":");
+            json::write_string(&mut transition, from);
+        }
+        let mut end = Vec::new();
+        if let Some(to) = range.to_state {
+            end.append(&mut transition);
+            end.extend_from_slice(b",\"to\":");
+            json::write_string(&mut end, to);
+            end.extend_from_slice(b"}}");
+        }
+        Marks {
+            agents: all(b"agentId\":", range.agents),
+            entities: all(b"", range.entities),
+            transition,
+            end,
+        }
+    }
+
+    fn are_in(&self, kind: &str, body: &[u8]) -> bool {
+        // Seq, time and type go before the agent; of the type, each byte is written as six at most.
+        let before_agent = 96 + 6 * kind.len();
+        let agent_is_in = |mark: &Vec<u8>| json::contains(&body[..body.len().min(before_agent + mark.len())], mark);
+        body.ends_with(&self.end)
+            && json::contains(body, &self.transition)
+            && (self.agents.is_empty() || self.agents.iter().any(agent_is_in))
+            && (self.entities.is_empty()
+                || self.entities.iter().any(|mark| json::contains(body, mark))
+                || json::contains(body, b"\\"))
+    }
 }
 
 /// Whether an event passes the filters that look at its body.
@@ -431,15 +504,15 @@ mod tests {
         let full = NewEvent {
             kind: "modified",
             agent: Some("a\"1"),
-            entities: Some(vec!["e1", "e2"]),
-            change: Some(r#" {"n":1.0,"entityIds":["x"],"m":null} "#),
-            impact: Some(r#"{"perfDelta":-2}"#),
+            entities: Some(&["e1", "e2"]),
+            change: Some(br#" {"n":1.0,"entityIds":["x"],"m":null} "#),
+            impact: Some(br#"{"perfDelta":-2}"#),
             state: Some("review"),
         };
         session.add_event(&full, at(START_MS));
         let change_only = NewEvent {
             kind: "x",
-            change: Some(r#"{"entityIds":["x"]}"#),
+            change: Some(br#"{"entityIds":["x"]}"#),
             state: Some("review"),
             ..NewEvent::default()
         };
@@ -461,6 +534,66 @@ mod tests {
     }
 
     #[test]
+    fn names_are_found_however_they_are_spelled() {
+        let mut session = session(0, 0);
+        let names = ["plain", "with \"quotes\"", "back\\slash", "é\u{1}", "entityIds", "to"];
+        for name in names {
+            session.add_event(
+                &NewEvent {
+                    kind: "x",
+                    agent: Some(name),
+                    entities: Some(&["other", name]),
+                    state: Some(name),
+                    ..NewEvent::default()
+                },
+                at(START_MS),
+            );
+        }
+        // Spelled by whoever wrote it; and where it is not meant.
+        let spelled: [&[u8]; 3] = [
+            br#"{"entityIds" : [ "\u0070lain" ] }"#,
+            br#"{"\u0065ntityIds":["plain"]}"#,
+            br#"{"agentId":"plain","note":"plain","x":{"from":"plain","to":"plain"}}"#,
+        ];
+        for change in spelled {
+            session.add_event(
+                &NewEvent {
+                    kind: "x",
+                    change: Some(change),
+                    ..NewEvent::default()
+                },
+                at(START_MS),
+            );
+        }
+        for (place, name) in names.iter().enumerate() {
+            let name = &[*name][..];
+            let count = |range: EventRange<'_>| shown(&session, &range, START_MS).len();
+            assert_eq!(count(EventRange { agents: name, ..ALL }), 1);
+            let entities = if place == 0 { 3 } else { 1 };
+            assert_eq!(count(EventRange { entities: name, ..ALL }), entities);
+            let to_state = Some(name[0]);
+            let from_state = (place > 0).then(|| names[place - 1]);
+            assert_eq!(count(EventRange { to_state, ..ALL }), 1);
+            assert_eq!(
+                count(EventRange {
+                    from_state,
+                    to_state,
+                    ..ALL
+                }),
+                1
+            );
+            let followed = usize::from(place + 1 < names.len());
+            assert_eq!(
+                count(EventRange {
+                    from_state: to_state,
+                    ..ALL
+                }),
+                followed
+            );
+        }
+    }
+
+    #[test]
     fn what_is_nested_as_deep_as_json_may_be_is_found_and_comes_back() {
         let mut session = session(0, 0);
         let deep = format!("{{\"d\":{}{}}}", "[".repeat(127), "]".repeat(127));
@@ -468,9 +601,9 @@ mod tests {
         let event = NewEvent {
             kind: "x",
             agent: Some("a"),
-            entities: Some(vec!["e"]),
-            change: Some(&deep),
-            impact: Some(&deep),
+            entities: Some(&["e"]),
+            change: Some(deep.as_bytes()),
+            impact: Some(deep.as_bytes()),
             state: Some("s"),
         };
         session.add_event(&event, at(START_MS));
@@ -503,10 +636,11 @@ mod tests {
             for (kind, agent, entities, state, wait_ms, older_ms) in events {
                 now_ms += wait_ms;
                 let before = session.state().to_owned();
+                let names: Vec<&str> = entities.iter().map(|entity| NAMES[*entity]).collect();
                 let event = NewEvent {
                     kind: NAMES[kind],
                     agent: Some(NAMES[agent]),
-                    entities: Some(entities.iter().map(|entity| NAMES[*entity]).collect()),
+                    entities: Some(&names),
                     state: state.map(|state| NAMES[state]),
                     ..NewEvent::default()
                 };

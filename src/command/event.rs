@@ -1,6 +1,7 @@
 //! `SESSION.EVENT`: what agents recorded, and the state of the session.
 
 use redis_session_core::event::{EventRange, NewEvent};
+use smallvec::SmallVec;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
@@ -102,6 +103,7 @@ pub struct EventHelp;
 #[derive(Default)]
 struct Request<'a> {
     event: NewEvent<'a>,
+    entities: Option<SmallVec<[&'a str; 4]>>,
     /// The ids as they came, for replicas.
     entity_args: Args<'a>,
     if_state: Option<&'a str>,
@@ -124,11 +126,11 @@ fn parse_add<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             if count > rest.len() {
                 return Err(error::syntax(word.bytes()));
             }
-            let mut ids = Vec::with_capacity(count);
+            let mut ids = SmallVec::with_capacity(count);
             for _ in 0..count {
                 ids.push(cursor.text(word, "ENTITIES")?);
             }
-            once(&mut event.entities, word, ids)?;
+            once(&mut request.entities, word, ids)?;
             request.entity_args = &rest[..count];
         } else if is(word, "CHANGE") {
             let value = cursor.value(word)?;
@@ -147,10 +149,10 @@ fn parse_add<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
         }
     }
     if let Some(change) = change {
-        request.event.change = Some(args::object(ctx, change.bytes(), "CHANGE")?);
+        request.event.change = Some(args::object_bytes(ctx, change.bytes(), "CHANGE")?);
     }
     if let Some(impact) = impact {
-        request.event.impact = Some(args::object(ctx, impact.bytes(), "IMPACT")?);
+        request.event.impact = Some(args::object_bytes(ctx, impact.bytes(), "IMPACT")?);
     }
     Ok(request)
 }
@@ -160,10 +162,15 @@ impl Handler for EventAdd {
         let key = args[2];
         let Request {
             event,
+            entities,
             entity_args,
             if_state,
             options,
         } = parse_add(ctx, args)?;
+        let event = NewEvent {
+            entities: entities.as_deref(),
+            ..event
+        };
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
         target.check(&options, &moment)?;
@@ -203,10 +210,10 @@ impl Handler for EventAdd {
         for (word, text) in [
             (Word::Change, event.change),
             (Word::Impact, event.impact),
-            (Word::State, event.state),
+            (Word::State, event.state.map(str::as_bytes)),
         ] {
             if let Some(text) = text {
-                effect.word(word).bytes(text.as_bytes());
+                effect.word(word).bytes(text);
             }
         }
         settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.event"]);

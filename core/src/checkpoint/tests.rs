@@ -76,8 +76,8 @@ fn content(session: &Session, now_ms: i64) -> Vec<String> {
 fn event<'a>(kind: &'a str, change: &'a str, impact: &'a str) -> NewEvent<'a> {
     NewEvent {
         kind,
-        change: Some(change),
-        impact: Some(impact),
+        change: Some(change.as_bytes()),
+        impact: Some(impact.as_bytes()),
         ..NewEvent::default()
     }
 }

@@ -12,6 +12,7 @@
 //!
 //! Only the bodies are compressed, as one run: neighbours in a conversation repeat each other, single messages do not.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::record::{self, Base, Head};
@@ -94,6 +95,18 @@ pub(super) fn bloom_bit(call_hash: u32) -> u64 {
     1 << (call_hash & 63)
 }
 
+/// What compression works in. One a thread is kept: to make one costs a tenth of what compressing a chunk does. Nothing in it
+/// outlives a call but its room.
+#[derive(Default)]
+struct Press {
+    out: Vec<u8>,
+    table: lz4_flex::block::CompressTable,
+}
+
+thread_local! {
+    static PRESS: RefCell<Press> = RefCell::default();
+}
+
 impl Chunk {
     pub fn seal(summary: Summary, heads: &[u8], bodies: &[u8], shared: Vec<Shared>) -> Self {
         let mut data = Vec::with_capacity(heads.len() + bodies.len());
@@ -117,15 +130,22 @@ impl Chunk {
     /// The same records with their bodies as one LZ4 run, if that takes at most 7/8 of their bytes.
     pub fn compressed(&self) -> Option<Chunk> {
         let (heads, bodies) = self.parts();
-        let mut data = vec![0; heads.len() + lz4_flex::block::get_maximum_output_size(bodies.len())];
-        let written = lz4_flex::block::compress_into(bodies, &mut data[heads.len()..]).ok()?;
-        if written * 8 > bodies.len() * 7 {
-            return None;
-        }
-        data[..heads.len()].copy_from_slice(heads);
+        let pack = |press: &mut Press| {
+            let most_bytes = lz4_flex::block::get_maximum_output_size(bodies.len());
+            if press.out.len() < most_bytes {
+                press.out.resize(most_bytes, 0);
+            }
+            let written = lz4_flex::block::compress_into_with_table(bodies, &mut press.out, &mut press.table).ok()?;
+            (written * 8 <= bodies.len() * 7).then(|| [heads, &press.out[..written]].concat().into_boxed_slice())
+        };
+        let data = if bodies.len() <= 2 * CHUNK_BYTES {
+            PRESS.with_borrow_mut(pack)
+        } else {
+            pack(&mut Press::default())
+        };
         Some(Chunk {
             packing: Packing::Lz4,
-            data: Box::from(&data[..heads.len() + written]),
+            data: data?,
             shared: self.shared.clone(),
             ..*self
         })

@@ -181,6 +181,23 @@ pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Bri
 
 #[inline(never)]
 fn read_brief_of_any(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
+    if bytes.get(*at) == Some(&ROLE_NAMED) {
+        // As events are: the name is passed over.
+        *at += 1;
+        let seq = base.seq + varint::get(bytes, at)?;
+        varint::skip(bytes, at)?;
+        let body_bytes = varint::get(bytes, at)? as u32;
+        let length = varint::get(bytes, at)?;
+        take(bytes, at, length)?;
+        return Some(Brief {
+            seq,
+            root: None,
+            makes_calls: false,
+            tokens: estimated_tokens(body_bytes as usize),
+            body_bytes,
+            is_shared: false,
+        });
+    }
     let head = read(bytes, at, base)?;
     Some(Brief {
         seq: head.seq,
