@@ -38,6 +38,8 @@ struct Row {
     setup: Pipeline,
     /// Sent before `setup`; its reply is an argument of the commands.
     script: Option<&'static str>,
+    /// Another connection waits with this for each of the commands.
+    follower: Option<Vec<String>>,
     #[allow(clippy::type_complexity)]
     command: Box<dyn Fn(&mut Pipeline, usize, &str) + Sync>,
 }
@@ -137,6 +139,11 @@ fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
     ] {
         at_most(what, ratio(id, base), 1.6);
     }
+    at_most(
+        "EVENT ADD that wakes a READ / XADD that wakes an XREAD",
+        ratio("event-wake", "xadd-wake"),
+        1.0,
+    );
     at_most("RANGE of 20 messages / LRANGE", ratio("range", "lrange"), 1.1);
     at_most("GET of 20 messages / LRANGE", ratio("get", "lrange"), 2.0);
     for (what, id) in [("10,000", "append-10000"), ("1,000,000", MILLION)] {
@@ -175,7 +182,14 @@ fn measure(row: &Row, options: &Options, module: Option<&Path>) -> Result<u64> {
 fn total_of_run(row: &Row, commands: usize, server: &[String], module: Option<&Path>) -> Result<u64> {
     let mut server = Server::start_counted(server, module)?;
     let mut connection = server.connect()?;
-    match send(row, commands, &mut connection) {
+    let sent = match &row.follower {
+        None => send(row, commands, &mut connection),
+        Some(follower) => {
+            let mut waiting = server.connect()?;
+            send_followed(row, commands, &mut connection, follower, &mut waiting)
+        }
+    };
+    match sent {
         Ok(()) => server.stop_and_count(connection),
         Err(error) => Err(server.complaint(&error.to_string())),
     }
@@ -194,6 +208,28 @@ fn send(row: &Row, commands: usize, connection: &mut Connection) -> std::io::Res
         (row.command)(&mut pipeline, number, &sha);
     }
     connection.send(&pipeline)
+}
+
+/// Each command wakes a follower. The answer to `PING` says that the follower waits by then: its bytes were there before.
+fn send_followed(
+    row: &Row,
+    commands: usize,
+    connection: &mut Connection,
+    follower: &[String],
+    waiting: &mut Connection,
+) -> std::io::Result<()> {
+    connection.send(&row.setup)?;
+    let mut follow = Pipeline::default();
+    follow.push(follower);
+    for number in 0..commands {
+        waiting.write(&follow)?;
+        connection.call(["PING"])?;
+        let mut pipeline = Pipeline::default();
+        (row.command)(&mut pipeline, number, "");
+        connection.send_together(&pipeline)?;
+        waiting.read()?;
+    }
+    Ok(())
 }
 
 /// Message numbers of the setup, out of the way of those that the measured commands send.
@@ -440,7 +476,10 @@ fn recording(key: &str) -> Vec<Row> {
                 pipeline.push(words);
             };
             let setup = filled(&add);
+            let follower = (ids[0] == "xadd-wake")
+                .then(|| ["XREAD", "BLOCK", "0", "STREAMS", key, "$"].map(str::to_owned).to_vec());
             rows.push(Row {
+                follower,
                 setup,
                 ..row(ids[0], names[0], None, move |pipeline, number, _| add(pipeline, number))
             });
@@ -455,7 +494,10 @@ fn recording(key: &str) -> Vec<Row> {
                 );
             };
             let setup = filled(&record);
+            let follower =
+                (ids[0] == "xadd-wake").then(|| ["SESSION.READ", key, "$", "BLOCK", "0"].map(str::to_owned).to_vec());
             rows.push(Row {
+                follower,
                 setup,
                 ..row(ids[1], names[1], Some(ids[0]), move |pipeline, number, _| {
                     record(pipeline, number)
@@ -469,13 +511,16 @@ fn recording(key: &str) -> Vec<Row> {
             "SESSION.EVENT ADD, the newest 1000 kept",
         ],
         event_texts,
-        |texts| {
-            let text = |at: usize| texts[at].1.as_str();
-            let mut words = vec!["SESSION.EVENT", "ADD", text(0), "AGENT", text(1), "ENTITIES", "2"];
-            words.extend(text(2).split(' '));
-            words.extend(["CHANGE", text(3), "IMPACT", text(4)]);
-            words
-        },
+        event_words,
+    );
+    pair(
+        ["xadd-wake", "event-wake"],
+        [
+            "XADD of an event that wakes an XREAD, both and a PING",
+            "SESSION.EVENT ADD that wakes a READ, both and a PING",
+        ],
+        event_texts,
+        event_words,
     );
     pair(
         ["xadd-type", "event-type"],
@@ -513,6 +558,14 @@ fn recording(key: &str) -> Vec<Row> {
         |texts| vec!["SESSION.ENTITY", "MENTION", "ID", &texts[0].1],
     );
     rows
+}
+
+fn event_words(texts: &Texts) -> Vec<&str> {
+    let text = |at: usize| texts[at].1.as_str();
+    let mut words = vec!["SESSION.EVENT", "ADD", text(0), "AGENT", text(1), "ENTITIES", "2"];
+    words.extend(text(2).split(' '));
+    words.extend(["CHANGE", text(3), "IMPACT", text(4)]);
+    words
 }
 
 /// Field names and texts.
@@ -566,6 +619,7 @@ fn row(
         base,
         setup: Pipeline::default(),
         script: None,
+        follower: None,
         command: Box::new(command),
     }
 }

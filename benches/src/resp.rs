@@ -98,6 +98,15 @@ impl Connection {
         read_reply(&mut self.reader)
     }
 
+    /// Sends commands without waiting for their replies.
+    pub fn write(&mut self, pipeline: &Pipeline) -> Result<()> {
+        self.writer.write_all(&pipeline.bytes)
+    }
+
+    pub fn read(&mut self) -> Result<Reply> {
+        read_reply(&mut self.reader)
+    }
+
     /// Sends a few commands at once and waits for their replies.
     pub fn send_together(&mut self, pipeline: &Pipeline) -> Result<()> {
         self.writer.write_all(&pipeline.bytes)?;
