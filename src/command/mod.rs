@@ -1,6 +1,7 @@
 //! The commands, one file each: its row in the table, its grammar, what it does, its reply. To add one, add a file and a line to [`ALL`].
 
 mod agent;
+mod anchor;
 mod append;
 mod clear;
 mod compact;
@@ -44,6 +45,7 @@ pub const ALL: &[&Command] = &[
     &event::COMMAND,
     &agent::COMMAND,
     &read::COMMAND,
+    &anchor::COMMAND,
     &load::COMMAND,
 ];
 
