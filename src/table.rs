@@ -103,6 +103,8 @@ impl Access {
     pub const INSERT: Access = Access(Self::RW | Self::INSERT_DATA);
     /// Adds data, and returns some of what was there.
     pub const READ_INSERT: Access = Access(Self::RW | Self::ACCESS | Self::INSERT_DATA);
+    /// Changes data and returns none.
+    pub const CHANGE: Access = Access(Self::RW | Self::UPDATE_DATA);
     /// Changes data, and may return some.
     pub const UPDATE: Access = Access(Self::RW | Self::ACCESS | Self::UPDATE_DATA);
     /// Removes data, and may return some.

@@ -28,7 +28,7 @@ const ADD: Command = Command {
     arity: -4,
     flags: "write deny-oom fast",
     acl: "write fast",
-    keys: &[KeySpec::at(2, Access::UPDATE)],
+    keys: &[KeySpec::at(2, Access::CHANGE)],
     args: &[
         key("key"),
         arg("session-id", Kind::Str),
