@@ -254,6 +254,20 @@ impl WriteOptions {
         Ok(options)
     }
 
+    /// Takes `word` and its value if it is `AT`, or a primary's `NOW`.
+    pub fn take_time<'a>(&mut self, ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<bool> {
+        if is(word, "AT") {
+            let value = cursor.int(word, "AT", 0, MAX_TIME_MS)?;
+            once(&mut self.at_ms, word, value)?;
+        } else if is(word, "NOW") && ctx.obeys_primary() {
+            let value = cursor.int(word, "NOW", 0, MAX_TIME_MS)?;
+            once(&mut self.now_ms, word, value)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
     /// Takes `word` and its value if it is one of `<w>`.
     pub fn take<'a>(&mut self, ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<bool> {
         if is(word, "IFVERSION") {
@@ -262,14 +276,8 @@ impl WriteOptions {
         } else if is(word, "LEASE") {
             let value = cursor.int(word, "LEASE", 0, i64::MAX)?;
             once(&mut self.lease, word, value as u64)?;
-        } else if is(word, "AT") {
-            let value = cursor.int(word, "AT", 0, MAX_TIME_MS)?;
-            once(&mut self.at_ms, word, value)?;
-        } else if is(word, "NOW") && ctx.obeys_primary() {
-            let value = cursor.int(word, "NOW", 0, MAX_TIME_MS)?;
-            once(&mut self.now_ms, word, value)?;
         } else {
-            return self.take_expiry(ctx, cursor, word);
+            return Ok(self.take_time(ctx, cursor, word)? || self.take_expiry(ctx, cursor, word)?);
         }
         Ok(true)
     }

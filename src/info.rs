@@ -36,6 +36,7 @@ impl Count {
 }
 
 static ACTIVE_SESSIONS: Count = Count::new();
+static ANCHORS: Count = Count::new();
 static MESSAGES: Count = Count::new();
 static BYTES_RAW: Count = Count::new();
 static BYTES_STORED: Count = Count::new();
@@ -66,6 +67,15 @@ pub fn session_changed(from: Gauges, to: Gauges) {
     BYTES_STORED.moved(from.bytes_stored, to.bytes_stored);
 }
 
+/// A key of anchors came into being, in whatever way.
+pub fn anchors_added() {
+    ANCHORS.add(1);
+}
+
+pub fn anchors_dropped() {
+    ANCHORS.moved(1, 0);
+}
+
 /// What this version has no commands for has not happened. Monitoring that reads all fields finds all fields.
 const NONE_YET: u64 = 0;
 
@@ -74,7 +84,7 @@ pub fn write(info: &mut InfoWriter<'_>) {
     for (name, value) in [
         (c"active_sessions", ACTIVE_SESSIONS.get()),
         (c"directories", NONE_YET),
-        (c"anchors", NONE_YET),
+        (c"anchors", ANCHORS.get()),
         (c"messages", MESSAGES.get()),
         (c"bytes_raw", BYTES_RAW.get()),
         (c"bytes_stored", BYTES_STORED.get()),

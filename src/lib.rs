@@ -21,6 +21,7 @@ mod write;
 /// Called once by the server's `MODULE LOAD`.
 fn init(ctx: &ffi::LoadCtx) -> Result<(), String> {
     ctx.register_type::<value::session::SessionValue>()?;
+    ctx.register_type::<value::anchors::AnchorsValue>()?;
     ctx.register_commands(command::ALL)?;
     ctx.register_settings(settings::ALL)?;
     ctx.register_info(info::write)

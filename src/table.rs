@@ -103,6 +103,8 @@ impl Access {
     pub const INSERT: Access = Access(Self::RW | Self::INSERT_DATA);
     /// Adds data, and returns some of what was there.
     pub const READ_INSERT: Access = Access(Self::RW | Self::ACCESS | Self::INSERT_DATA);
+    /// Changes data and returns none.
+    pub const CHANGE: Access = Access(Self::RW | Self::UPDATE_DATA);
     /// Changes data, and may return some.
     pub const UPDATE: Access = Access(Self::RW | Self::ACCESS | Self::UPDATE_DATA);
     /// Removes data, and may return some.
@@ -201,7 +203,7 @@ pub const fn block(name: &'static str, parts: &'static [ArgSpec]) -> ArgSpec {
 pub fn reference(commands: &[&Command]) -> String {
     let mut page = String::from(
         "# Commands\n\nMade from the command table (`UPDATE_DOCS=1 cargo test -p redis-session --lib`); not to be edited by hand.\n\n\
-         Every writing command takes `[IFVERSION version] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`; they are\n\
+         Every command that writes a session takes `[IFVERSION version] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`; they are\n\
          described once in [architecture.md](architecture.md#what-every-writing-command-does).\n",
     );
     let mut rows = Vec::new();

@@ -126,6 +126,17 @@ impl Anchor {
             && self.perf_delta == other.perf_delta
     }
 
+    fn relocate(&mut self, relocate: &mut dyn FnMut(Box<[u8]>) -> Box<[u8]>) {
+        let mut moved = |text: &mut Box<str>| {
+            let bytes = relocate(std::mem::take(text).into_boxed_bytes());
+            *text = String::from_utf8(bytes.into_vec()).unwrap_or_default().into_boxed_str();
+        };
+        moved(&mut self.session_id);
+        self.outcome.iter_mut().for_each(&mut moved);
+        self.key_impacts.iter_mut().for_each(&mut moved);
+        self.perf_delta.iter_mut().for_each(&mut moved);
+    }
+
     fn heap_bytes(&self) -> usize {
         // In blocks as allocators give them: most of these texts are short.
         let bytes = |text: &str| text.len().next_multiple_of(8);
@@ -319,6 +330,39 @@ impl Anchors {
     /// How many pieces there are to free.
     pub fn free_effort(&self) -> usize {
         self.len()
+    }
+
+    /// Gives the texts of `count` anchors `from..` to `relocate`, which may put them elsewhere, unless a copy shares them; returns the anchor
+    /// to go on with, or `None` at the end.
+    ///
+    /// Cost: O(from + count × log anchors).
+    pub fn relocate(
+        &mut self,
+        from: usize,
+        count: usize,
+        relocate: &mut dyn FnMut(Box<[u8]>) -> Box<[u8]>,
+    ) -> Option<usize> {
+        let stamps: Vec<Stamp> = self
+            .by_time
+            .iter()
+            .skip(from)
+            .take(count)
+            .filter(|anchor| Arc::strong_count(&anchor.0) == 2)
+            .map(|anchor| anchor.0.stamp)
+            .collect();
+        for stamp in stamps {
+            // Only what stands in no order may be changed: the texts are what one of them compares.
+            let Some(By(mut anchor)) = self.by_time.take(&stamp) else {
+                continue;
+            };
+            self.by_session.remove(&*anchor.session_id);
+            if let Some(anchor) = Arc::get_mut(&mut anchor) {
+                anchor.relocate(relocate);
+            }
+            self.by_session.insert(By(Arc::clone(&anchor)));
+            self.by_time.insert(By(anchor));
+        }
+        (from + count < self.len()).then_some(from + count)
     }
 
     // ---- outside of memory ------------------------------------------------------------------------------------------

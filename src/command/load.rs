@@ -1,9 +1,12 @@
 //! `SESSION.LOAD`: a value as an append-only file keeps it.
 
-use redis_session_core::Session;
+use std::fmt;
 
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use redis_session_core::{PayloadKind, Session};
+
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, NativeType};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
+use crate::value::anchors::AnchorsValue;
 use crate::value::session::SessionValue;
 
 pub const COMMAND: Command = Command {
@@ -16,23 +19,37 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::at(1, Access::OVERWRITE)],
     args: &[key("key"), arg("payload", Kind::Str)],
     reply: "`OK`",
-    details: "Rewriting the append-only file without an RDB preamble writes one of these for each session. Clients have `RESTORE`.",
+    details: "Rewriting the append-only file without an RDB preamble writes one of these for each key of the module. Clients have `RESTORE`.",
     entry: entry::<Load>(),
     ..Command::BLANK
 };
 
 pub struct Load;
 
+fn put<T: NativeType>(ctx: &Ctx, key: Arg<'_>, value: T) {
+    ctx.open_key_write::<T>(key).set_value(value);
+}
+
+#[cold]
+fn refused(why: impl fmt::Display) -> ErrorReply {
+    format!("ERR the payload is refused: {why}").into()
+}
+
 impl Handler for Load {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         if !ctx.obeys_primary() {
             return Err("ERR SESSION.LOAD is for a primary and for append-only files only".into());
         }
-        let session = Session::decode_whole(args[2].bytes())
-            .map_err(|why| ErrorReply::from(format!("ERR the payload is refused: {why}")))?;
-        let mut target = ctx.open_key_write::<SessionValue>(args[1]);
-        target.set_value(SessionValue::new(session));
-        drop(target);
+        let payload = args[2].bytes();
+        match PayloadKind::of(payload) {
+            Some(PayloadKind::Anchors) => put(ctx, args[1], AnchorsValue::decode(payload).map_err(refused)?),
+            // What is none of the others is read as a session, whose decoder says what is wrong about it.
+            _ => put(
+                ctx,
+                args[1],
+                SessionValue::new(Session::decode_whole(payload).map_err(refused)?),
+            ),
+        }
         ctx.reply_simple(c"OK");
         let mut effect = ctx.effect(c"SESSION.LOAD");
         effect.args(args[1..].iter().copied());

@@ -1,6 +1,7 @@
 //! The commands, one file each: its row in the table, its grammar, what it does, its reply. To add one, add a file and a line to [`ALL`].
 
 mod agent;
+mod anchor;
 mod append;
 mod checkpoint;
 mod clear;
@@ -48,6 +49,7 @@ pub const ALL: &[&Command] = &[
     &read::COMMAND,
     &checkpoint::COMMAND,
     &fork::COMMAND,
+    &anchor::COMMAND,
     &load::COMMAND,
 ];
 

@@ -20,18 +20,20 @@ pub struct Visible {
     pub events: String,
     /// What `SESSION.READ` tells from the beginning on, gaps without the time at which they are told.
     pub told: String,
+    pub anchors: String,
 }
 
 impl Server {
     pub fn visible(&self, key: &[u8]) -> Visible {
-        let is_session = text(&self.call(&[b"TYPE".as_slice(), key])) == "rdsession";
-        let shown = |args: &[&[u8]]| {
-            if is_session {
+        let type_name = text(&self.call(&[b"TYPE".as_slice(), key]));
+        let shown_of = |name: &str, args: &[&[u8]]| {
+            if type_name == name {
                 talk::render(&self.call(args))
             } else {
                 String::new()
             }
         };
+        let shown = |args: &[&[u8]]| shown_of("rdsession", args);
         Visible {
             digest: self.digest(key),
             expires_at_ms: self.expires_at_ms(key),
@@ -39,19 +41,20 @@ impl Server {
             document: shown(&[b"SESSION.GET", key]),
             entities: shown(&[b"SESSION.ENTITY", b"LIST", key]),
             events: shown(&[b"SESSION.EVENT", b"RANGE", key, b"-", b"+"]),
-            told: if is_session {
+            told: if type_name == "rdsession" {
                 self.told_to_all(key)
             } else {
                 String::new()
             },
+            anchors: shown_of("rdanchors", &[b"SESSION.ANCHOR", b"GET", key]),
         }
     }
 
     /// Each kind by itself, since what is gone is remembered for each.
     fn told_to_all(&self, key: &[u8]) -> String {
         let mut told = String::new();
-        for kind in [&b"MESSAGES"[..], b"EVENTS"] {
-            match self.call(&[b"SESSION.READ".as_slice(), key, b"0", kind]) {
+        for kinds in [&[][..], &[b"MESSAGES".as_slice()], &[b"EVENTS"]] {
+            match self.call(&[&[b"SESSION.READ".as_slice(), key, b"0"], kinds].concat()) {
                 Value::Array(entries) => {
                     for entry in entries {
                         let mut fields = items(&entry);

@@ -94,6 +94,8 @@ impl Options {
             .config("session.max-checkpoints", 1)
             .config("session.max-entities", 1)
             .config("session.max-agents", 1)
+            .config("session.anchor-maxlen", 1)
+            .config("session.anchor-max-age", 1)
             .config("session.auto-migrate", "no")
             .config("session.publish", "off")
             .config("session.compress-after", 0)

@@ -215,6 +215,7 @@ fn the_key_of_a_command_decides_its_node_in_a_cluster() {
         "SESSION.EVENT ADD k pass",
         "SESSION.EVENT RANGE k - +",
         "SESSION.EVENT LEN k",
+        "SESSION.ANCHOR GET k",
         "SESSION.ENTITY MENTION k ID e",
         "SESSION.ENTITY GET k e",
         "SESSION.ENTITY LIST k",
@@ -233,7 +234,12 @@ fn the_key_of_a_command_decides_its_node_in_a_cluster() {
         assert!(!served.starts_with("(error) MOVED"), "{command}: {served}");
         assert!(!served.starts_with("(error) CROSSSLOT"), "{command}: {served}");
     }
-    for help in ["SESSION.EVENT HELP", "SESSION.ENTITY HELP", "SESSION.AGENT HELP"] {
+    for help in [
+        "SESSION.EVENT HELP",
+        "SESSION.ENTITY HELP",
+        "SESSION.AGENT HELP",
+        "SESSION.ANCHOR HELP",
+    ] {
         for node in cluster.nodes() {
             node.run(help);
         }

@@ -11,7 +11,7 @@ fn server() -> Server {
     Options::default().config("rdbcompression", "no").start()
 }
 
-/// Dumps of sessions of every kind.
+/// Dumps of values of every kind.
 fn originals(server: &Server) -> Vec<Vec<u8>> {
     server.run("CONFIG SET session.compress-after 256");
     server.conversation(
@@ -29,6 +29,9 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
         > SESSION.AGENT LEASE agents gone PXAT 1000
         > SESSION.AGENT LEASE agents a PXAT 4102444800000
         > SESSION.AGENT HANDOFF agents a b NOTE "your turn"
+        > SESSION.ANCHOR ADD anchors s1 OUTCOME pass CHECKPOINT 7 IMPACTS 2 e1 e2 PERF -1.50 AT 4102444800000
+        > SESSION.ANCHOR ADD anchors s2 MAXAGE 604800000
+        > SESSION.ANCHOR ADD anchors s3 OUTCOME broke
         > SESSION.CREATE long LIMIT maxlen 0
         > SESSION.CREATE holes LIMIT maxlen 0
         "#,
@@ -45,7 +48,10 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
     server.run("SESSION.POP holes COUNT 5");
     server.run("SESSION.WINDOW holes MAXLEN 40");
     let dump = |key: &&str| bytes(&server.call(&["DUMP", key]));
-    ["empty", "full", "agents", "long", "holes"].iter().map(dump).collect()
+    ["empty", "anchors", "full", "agents", "long", "holes"]
+        .iter()
+        .map(dump)
+        .collect()
 }
 
 /// Spoils bytes: bits, numbers, lengths, pieces from elsewhere.
@@ -146,7 +152,7 @@ fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 /// Every reading and writing command.
-const COMMANDS: [&str; 62] = [
+const COMMANDS: [&str; 69] = [
     "TYPE k",
     "DEBUG DIGEST-VALUE k",
     "MEMORY USAGE k",
@@ -164,6 +170,13 @@ const COMMANDS: [&str; 62] = [
     "SESSION.CONTEXT k MAXTOKENS 50 MAXLEN 5 ENTITIES 5 ROLE user",
     "DUMP k",
     "COPY k copy REPLACE",
+    "SESSION.ANCHOR GET k",
+    "SESSION.ANCHOR GET k SESSION s1",
+    "SESSION.ANCHOR ADD k s1 OUTCOME pass IMPACTS 1 e1",
+    "SESSION.ANCHOR ADD k s4 MAXLEN 2",
+    "SESSION.ANCHOR GET k",
+    "SESSION.ANCHOR GET copy",
+    "SESSION.ANCHOR ADD copy s5 MAXAGE 1 AT 5",
     "SESSION.GETEX k MESSAGES 1",
     "SESSION.AGENT LIST k",
     "SESSION.AGENT JOIN k c META {}",
@@ -269,15 +282,17 @@ fn spoiled_payloads_never_kill_the_server() {
 fn every_truncation_and_every_byte_of_a_small_payload() {
     let server = server();
     let originals = originals(&server);
-    let small = &originals[0];
     let mut client = server.client();
     let mut variants = Vec::new();
-    for at in HEADER_LEN..small.len() - FOOTER_LEN {
-        for byte in 0..=255u8 {
-            if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
-                let mut payload = small.clone();
-                payload[at] = byte;
-                variants.push(payload);
+    // A session and anchors.
+    for small in &originals[..2] {
+        for at in HEADER_LEN..small.len() - FOOTER_LEN {
+            for byte in 0..=255u8 {
+                if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
+                    let mut payload = small.clone();
+                    payload[at] = byte;
+                    variants.push(payload);
+                }
             }
         }
     }
@@ -300,6 +315,8 @@ fn every_truncation_and_every_byte_of_a_small_payload() {
             talk::split("SESSION.RANGE k 0 -1"),
             talk::split("SESSION.APPEND k EVICTED MSG user hi"),
             talk::split("SESSION.INFO k"),
+            talk::split("SESSION.ANCHOR GET k"),
+            talk::split("SESSION.ANCHOR ADD k s2"),
             talk::split("DEL k"),
         ];
         client
@@ -358,6 +375,8 @@ fn spoiled_append_only_files_never_crash_the_server() {
                 server.attempt(&format!("SESSION.GET {key}"));
                 server.attempt(&format!("SESSION.APPEND {key} MSG user hi"));
             }
+            server.attempt("SESSION.ANCHOR GET anchors");
+            server.attempt("SESSION.ANCHOR ADD anchors s2");
             assert_eq!(server.say("PING"), "PONG");
         }
         // Appends of this round are not to be found in the next.

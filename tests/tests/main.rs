@@ -2,6 +2,7 @@
 
 // What a session is and does.
 mod agent;
+mod anchor;
 mod append;
 mod create;
 mod edit;

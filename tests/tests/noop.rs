@@ -20,6 +20,10 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
         > DEL k
         > SESSION.CREATE k
     "#;
+    let anchors = r#"
+        > DEL k
+        > SESSION.ANCHOR ADD k s1 OUTCOME pass AT 4102444800000
+    "#;
     for (set_up, command, reply) in [
         (set_up, "SESSION.CREATE k OPEN", "…"),
         (set_up, "SESSION.CREATE k OPEN LIMIT maxlen 1 STATE other", "…"),
@@ -54,6 +58,18 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
         (
             "> DEL k\n> SESSION.ENTITY MENTION k ID e ALIAS a",
             "SESSION.ENTITY FORGET k 3 E a f AT 5 KEEPTTL",
+            "(integer) 0",
+        ),
+        (
+            anchors,
+            "SESSION.ANCHOR ADD k s1 OUTCOME pass AT 4102444800000",
+            "(integer) 1",
+        ),
+        (anchors, "SESSION.ANCHOR ADD k s2 AT 5000", "(integer) 1"),
+        (empty, "SESSION.ANCHOR ADD absent s1 AT 5000", "(integer) 0"),
+        (
+            empty,
+            "SESSION.ANCHOR ADD absent s1 MAXAGE 1 AT 5000 MAXLEN 0",
             "(integer) 0",
         ),
         (empty, "SESSION.GETEX absent", "(nil)"),

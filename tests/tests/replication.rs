@@ -358,6 +358,26 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ("agent-release", &["MULTI", "SESSION.AGENT RELEASE agent-release 1", "PEXPIREAT agent-release <t+604800000>", "EXEC"]),
     ("agent-release-then-lease", &["SESSION.AGENT LEASE agent-release-then-lease a PXAT <t+1000000> AT <t> PXAT <t+604800000>"]),
     ("agent-seen", &["SESSION.EVENT ADD agent-seen pass AGENT a AT 6000 NOW <t> PXAT <t+604800000>"]),
+    ("anchor", &["SESSION.ANCHOR ADD anchor s1 MAXLEN 5 MAXAGE 604800000 AT <t>"]),
+    (
+        "anchor-full",
+        &[r#"SESSION.ANCHOR ADD anchor-full "s \"1\"" OUTCOME "it's fine" CHECKPOINT 7 IMPACTS 3 AT PERF "e 1" PERF -1.50
+             MAXLEN 3 MAXAGE 0 AT 5000 NOW <t>"#],
+    ),
+    ("anchor-impacts-none", &["SESSION.ANCHOR ADD anchor-impacts-none s1 MAXLEN 5 MAXAGE 604800000 AT <t>"]),
+    ("anchor-replaces", &["SESSION.ANCHOR ADD anchor-replaces s1 OUTCOME pass MAXLEN 5 MAXAGE 604800000 AT <t>"]),
+    ("anchor-maxlen", &["SESSION.ANCHOR ADD anchor-maxlen s3 MAXLEN 2 MAXAGE 604800000 AT <t>"]),
+    ("anchor-expire", &["SESSION.ANCHOR ADD anchor-expire s2 MAXLEN 5 MAXAGE 604800000 AT <t>"]),
+    ("anchor-same", &[]),
+    ("anchor-same-but-age", &["SESSION.ANCHOR ADD anchor-same-but-age s1 MAXLEN 5 MAXAGE 1000 AT 4102444800000 NOW <t>"]),
+    ("anchor-too-old", &[]),
+    // It is not kept, but the age bound that reads go by is.
+    (
+        "anchor-too-old-for-another",
+        &["SESSION.ANCHOR ADD anchor-too-old-for-another s2 MAXLEN 5 MAXAGE 604800000 AT 5000 NOW <t>"],
+    ),
+    ("anchor-none", &[]),
+    ("anchor-gone", &["DEL anchor-gone"]),
     ("getex", &["SESSION.GETEX getex AT <t> PXAT <t+604800000>"]),
     ("getex-ex", &["SESSION.GETEX getex-ex AT <t> PX 1000000 PXAT <t+1000000>"]),
     ("getex-px", &["SESSION.GETEX getex-px AT <t> PX 1000000 PXAT <t+1000000>"]),
@@ -452,6 +472,8 @@ fn an_error_propagates_nothing() {
             "SESSION.EVENT ADD k pass IFSTATE review",
             "SESSION.EVENT ADD k pass IFVERSION 99",
             "SESSION.EVENT ADD absent pass CHANGE []",
+            "SESSION.ANCHOR ADD k s1",
+            "SESSION.ANCHOR ADD absent s1 PERF x",
         ] {
             assert!(server.say(command).starts_with("(error)"), "{command}");
         }
@@ -471,6 +493,8 @@ fn an_error_propagates_nothing() {
             "EVENT RANGE k - +",
             "EVENT LEN k",
             "EVENT HELP",
+            "ANCHOR GET absent",
+            "ANCHOR HELP",
         ] {
             server.run(&format!("SESSION.{reading}"));
         }
@@ -563,7 +587,15 @@ fn a_replica_reads_and_does_not_write() {
     for write in super::guards::WRITES
         .iter()
         .map(|write| write.replace("{w}", ""))
-        .chain(["SESSION.CREATE new", "SESSION.GETEX k", "SESSION.LOAD new x"].map(String::from))
+        .chain(
+            [
+                "SESSION.CREATE new",
+                "SESSION.GETEX k",
+                "SESSION.LOAD new x",
+                "SESSION.ANCHOR ADD new s1",
+            ]
+            .map(String::from),
+        )
     {
         assert!(
             replica.say(&write).starts_with("(error) READONLY "),

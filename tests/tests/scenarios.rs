@@ -503,6 +503,69 @@ pub fn all() -> Vec<Scenario> {
         ],
     );
 
+    add("anchor", &["SESSION.ANCHOR ADD KEY s1"]);
+    add(
+        "anchor-full",
+        &[
+            r#"session.anchor add KEY "s \"1\"" at 5000 maxage 0 maxlen 3 perf -1.50 impacts 3 AT PERF "e 1" checkpoint 7 outcome "it's fine""#,
+        ],
+    );
+    add("anchor-impacts-none", &["SESSION.ANCHOR ADD KEY s1 IMPACTS 0"]);
+    add(
+        "anchor-replaces",
+        &[
+            "SESSION.ANCHOR ADD KEY s1 OUTCOME broke",
+            "SESSION.ANCHOR ADD KEY s2",
+            "SESSION.ANCHOR ADD KEY s1 OUTCOME pass",
+        ],
+    );
+    add(
+        "anchor-maxlen",
+        &[
+            "SESSION.ANCHOR ADD KEY s1",
+            "SESSION.ANCHOR ADD KEY s2",
+            "SESSION.ANCHOR ADD KEY s3 MAXLEN 2",
+        ],
+    );
+    add(
+        "anchor-expire",
+        &[
+            "SESSION.ANCHOR ADD KEY s1",
+            "PEXPIREAT KEY FAR",
+            "SESSION.ANCHOR ADD KEY s2",
+        ],
+    );
+    add(
+        "anchor-same",
+        &["SESSION.ANCHOR ADD KEY s1 AT FAR", "SESSION.ANCHOR ADD KEY s1 AT FAR"],
+    );
+    add(
+        "anchor-same-but-age",
+        &[
+            "SESSION.ANCHOR ADD KEY s1 AT FAR",
+            "SESSION.ANCHOR ADD KEY s1 AT FAR MAXAGE 1000",
+        ],
+    );
+    add(
+        "anchor-too-old",
+        &["SESSION.ANCHOR ADD KEY s1", "SESSION.ANCHOR ADD KEY s2 AT 5000"],
+    );
+    add(
+        "anchor-too-old-for-another",
+        &[
+            "SESSION.ANCHOR ADD KEY s1 MAXAGE 0",
+            "SESSION.ANCHOR ADD KEY s2 AT 5000",
+        ],
+    );
+    add("anchor-none", &["SESSION.ANCHOR ADD KEY s1 AT 5000"]);
+    add(
+        "anchor-gone",
+        &[
+            "SESSION.ANCHOR ADD KEY s1 AT 5000 MAXAGE 0",
+            "SESSION.ANCHOR ADD KEY s1 AT 6000",
+        ],
+    );
+
     add("getex", &[FIVE, "SESSION.GETEX KEY"]);
     add("getex-ex", &[FIVE, "SESSION.GETEX KEY EX 1000"]);
     add("getex-px", &[FIVE, "SESSION.GETEX KEY PX 1000000 MESSAGES 0"]);
@@ -576,6 +639,27 @@ pub fn set_up_others(server: &Server) {
         ));
     }
     server.run(r#"SESSION.EVENT ADD odd-events "\x00" AGENT "\x00" STATE "\x00\n" CHANGE '{"\ud800":["\ud800"]}'"#);
+    for n in 0..300 {
+        server.run(&format!(
+            "SESSION.ANCHOR ADD long-anchors s{} OUTCOME o{n} IMPACTS 2 e{n} {} PERF {n}.50 CHECKPOINT {n} MAXLEN 0 MAXAGE 0 AT {}",
+            n * 7 % 90,
+            "x".repeat(1 + n % 50),
+            n * 13 % 40
+        ));
+    }
+    server.call(&[
+        &b"SESSION.ANCHOR"[..],
+        b"ADD",
+        b"odd-anchors",
+        &[b'x'; 65_536],
+        b"OUTCOME",
+        b"\0\n",
+        b"IMPACTS",
+        b"1",
+        b"\0",
+        b"PERF",
+        &[b'1'; 65_536],
+    ]);
     long(b"binary \x00\xff\r\n", 3);
     long(b"", 3);
     server.run("COPY long long-copied");

@@ -222,6 +222,38 @@ fn says(anchor: &Anchor, given: &Given) -> bool {
         && anchor.perf_delta() == number.map(|number| number.to_string()).as_deref()
 }
 
+#[test]
+fn texts_move_and_stay_the_same_and_those_of_a_copy_stay_where_they_are() {
+    let mut anchors = Anchors::default();
+    for n in 0..10 {
+        let id = format!("session {n}");
+        let new = NewAnchor {
+            outcome: Some("pass"),
+            key_impacts: &["e1", "e2"],
+            perf_delta: check_number(b"1.5"),
+            ..of_session(&id, START_MS + n % 3)
+        };
+        anchors.add(&new, UNBOUNDED, START_MS);
+    }
+    let before = digest_of(&anchors);
+    let count_moved = |anchors: &mut Anchors| {
+        let (mut moved, mut from) = (0, Some(0));
+        while let Some(at) = from {
+            from = anchors.relocate(at, 3, &mut |bytes| {
+                moved += 1;
+                bytes.to_vec().into_boxed_slice()
+            });
+        }
+        moved
+    };
+    assert_eq!(count_moved(&mut anchors), 50);
+    let mut copy = anchors.clone();
+    assert_eq!((count_moved(&mut copy), count_moved(&mut anchors)), (0, 0));
+    assert_eq!((digest_of(&anchors), digest_of(&copy)), (before, before));
+    assert!((0..10).all(|n| anchors.get(&format!("session {n}"), START_MS).is_some()));
+    assert_eq!(count_moved(&mut Anchors::default()), 0);
+}
+
 proptest! {
     #[test]
     fn the_newest_maxlen_that_are_not_too_old_are_kept_one_a_session_of_equal_times_the_later_added_first(

@@ -1,0 +1,111 @@
+//! `rdanchors`: the anchors of one entity as the value of a key.
+
+use redis_session_core::anchor::{Added, AnchorBounds, NewAnchor};
+use redis_session_core::Anchors;
+
+use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
+use crate::{ffi, info};
+
+/// How many anchors the defragmenter moves between two looks at its clock. Usually there are no more.
+const ANCHORS_A_STEP: usize = 256;
+
+/// Anchors that `INFO session` counts as long as they live, as one.
+pub struct AnchorsValue {
+    anchors: Anchors,
+}
+
+impl AnchorsValue {
+    pub fn new(anchors: Anchors) -> Self {
+        info::anchors_added();
+        AnchorsValue { anchors }
+    }
+
+    pub fn anchors(&self) -> &Anchors {
+        &self.anchors
+    }
+
+    pub fn add(&mut self, new: &NewAnchor<'_>, bounds: AnchorBounds, now_ms: i64) -> Added {
+        self.anchors.add(new, bounds, now_ms)
+    }
+
+    /// Reads what was saved.
+    pub fn decode(payload: &[u8]) -> Result<Self, String> {
+        let anchors = Anchors::decode_whole(payload).map_err(|why| why.to_string())?;
+        // With none there is no key: nobody has saved this.
+        if anchors.is_empty() {
+            return Err("no anchors".to_owned());
+        }
+        Ok(AnchorsValue::new(anchors))
+    }
+}
+
+impl Drop for AnchorsValue {
+    fn drop(&mut self) {
+        info::anchors_dropped();
+    }
+}
+
+impl NativeType for AnchorsValue {
+    const NAME: &'static str = "rdanchors";
+    const ENCODING_VERSION: i32 = 0;
+
+    fn slot() -> &'static TypeSlot<Self> {
+        static SLOT: TypeSlot<AnchorsValue> = TypeSlot::new();
+        &SLOT
+    }
+
+    fn save(&self, out: &mut Sink<'_>) {
+        out.blob(&self.anchors.encode_whole());
+    }
+
+    fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self> {
+        if encoding_version != Self::ENCODING_VERSION {
+            ffi::log_warning("anchors were written by a newer version of the module");
+            return None;
+        }
+        let value = AnchorsValue::decode(&source.blob()?);
+        if let Err(why) = &value {
+            ffi::log_warning(&format!("a payload of anchors is refused: {why}"));
+        }
+        value.ok()
+    }
+
+    fn rewrite(&self, out: &mut AofWriter<'_>) {
+        out.command(c"SESSION.LOAD", &self.anchors.encode_whole());
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.anchors.heap_bytes()
+    }
+
+    fn free_effort(&self) -> usize {
+        self.anchors.free_effort()
+    }
+
+    fn copy(&self) -> Self {
+        AnchorsValue::new(self.anchors.clone())
+    }
+
+    fn digest(&self, digest: &mut Digest<'_>) {
+        self.anchors.digest(|part| digest.bytes(part));
+        digest.end_sequence();
+    }
+
+    fn defrag(&mut self, defrag: &mut Defrag<'_>) -> bool {
+        let mut from = defrag.cursor().unwrap_or(0) as usize;
+        loop {
+            let next = self
+                .anchors
+                .relocate(from, ANCHORS_A_STEP, &mut |bytes| defrag.relocate_slice(bytes));
+            let Some(next) = next else {
+                defrag.set_cursor(0);
+                return true;
+            };
+            from = next;
+            if defrag.cursor().is_some() && defrag.should_stop() {
+                defrag.set_cursor(from as u64);
+                return false;
+            }
+        }
+    }
+}
