@@ -222,8 +222,7 @@ impl Session {
     ) {
         let Some(cold) = &self.cold else { return };
         let passed_before_ms = self.events_passed_before_ms(now_ms);
-        let log = &cold.events.log;
-        let _ = log.scan(log.position_of_seq(from_seq), |head, body| {
+        let _ = cold.events.log.scan_from_seq(from_seq, |head, body| {
             if head.time_ms < passed_before_ms {
                 return ControlFlow::Continue(());
             }

@@ -796,11 +796,11 @@ impl Messages {
     /// Cost: O(log chunks + messages given).
     pub fn scan_from_seq<B>(&self, seq: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
         if let Some(aside) = self.aside() {
-            if aside.scan(aside.position_of_seq(seq), &mut each).is_break() {
+            if aside.scan_from_seq(seq, &mut each).is_break() {
                 return;
             }
         }
-        let _ = self.main.scan(self.main.position_of_seq(seq), each);
+        let _ = self.main.scan_from_seq(seq, each);
     }
 
     /// Gives every message before the `end`-th, counted from 0 at the oldest, newest first, until told to stop.

@@ -327,6 +327,27 @@ impl<'a> Heads<'a> {
         self.body_at
     }
 
+    #[inline]
+    pub fn skip_records(&mut self, count: u32) {
+        for _ in 0..count {
+            if self.next().is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Goes to the first record whose seq is at least `seq`, looking at no more of the headers than that takes.
+    #[inline]
+    pub fn skip_before(&mut self, seq: u64) {
+        let mut at = self.at;
+        while let Some(brief) = record::read_brief(self.bytes, &mut at, self.base).filter(|brief| brief.seq < seq) {
+            self.at = at;
+            if !brief.is_shared {
+                self.next_body_at += brief.body_bytes as usize;
+            }
+        }
+    }
+
     /// Where the next header, and the next body, begin.
     #[inline]
     pub fn next_at(&self) -> (usize, usize) {

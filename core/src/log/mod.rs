@@ -29,7 +29,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::shared::Shared;
-use chunk::{bloom_bit, Chunk, Packing, Segment, Summary, View, CHUNK_BYTES, PLAIN_BYTES, SEGMENT_CHUNKS};
+use chunk::{bloom_bit, Chunk, Heads, Packing, Segment, Summary, View, CHUNK_BYTES, PLAIN_BYTES, SEGMENT_CHUNKS};
 pub(crate) use chunk::{Bodies as PackedBodies, ChunkParts};
 pub(crate) use record::Base as ChunkBase;
 pub use record::{CallHashes, Entry, Head};
@@ -483,8 +483,8 @@ impl Log {
         }
     }
 
-    /// The place of the first live record whose seq is at least `seq`. Cost: O(log chunks + records of a chunk).
-    pub fn position_of_seq(&self, seq: u64) -> Position {
+    /// The first chunk that holds a record whose seq is at least `seq`; past the end if there is none. Cost: O(log chunks).
+    fn chunk_of_seq(&self, seq: u64) -> usize {
         let mut low = 0;
         let mut high = self.chunks();
         while low < high {
@@ -495,17 +495,23 @@ impl Log {
                 high = middle;
             }
         }
-        if low == self.chunks() {
-            return Position { chunk: low, record: 0 };
+        low
+    }
+
+    /// The place of the first live record whose seq is at least `seq`. Cost: O(log chunks + records of a chunk).
+    pub fn position_of_seq(&self, seq: u64) -> Position {
+        let chunk = self.chunk_of_seq(seq);
+        if chunk == self.chunks() {
+            return Position { chunk, record: 0 };
         }
-        let record = self.view(low).records().take_while(|head| head.seq < seq).count() as u32;
-        Position { chunk: low, record }
+        let record = self.view(chunk).records().take_while(|head| head.seq < seq).count() as u32;
+        Position { chunk, record }
     }
 
     /// The record of that seq, with its body copied out.
     pub fn get<T>(&self, seq: u64, read: impl FnOnce(&Head<'_>, &[u8]) -> T) -> Option<T> {
         let mut read = Some(read);
-        let flow = self.scan(self.position_of_seq(seq), |head, body| match read.take() {
+        let flow = self.scan_from_seq(seq, |head, body| match read.take() {
             Some(read) if head.seq == seq => ControlFlow::Break(Some(read(head, body.get()))),
             _ => ControlFlow::Break(None),
         });
@@ -558,11 +564,30 @@ impl Log {
     pub fn scan<B>(
         &self,
         from: Position,
+        each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_where(from.chunk, |records| records.skip_records(from.record), each)
+    }
+
+    /// Gives every record whose seq is at least `seq`, oldest first, until told to stop. Cost: O(log chunks + records of a chunk + given).
+    #[inline]
+    pub fn scan_from_seq<B>(
+        &self,
+        seq: u64,
+        each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_where(self.chunk_of_seq(seq), |records| records.skip_before(seq), each)
+    }
+
+    #[inline]
+    fn scan_where<B>(
+        &self,
+        first: usize,
+        skip: impl Fn(&mut Heads<'_>),
         mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let mut skip = from.record;
         let mut scratch = Vec::new();
-        for chunk in from.chunk..self.chunks() {
+        for chunk in first..self.chunks() {
             let view = self.view(chunk);
             let mut body = Body {
                 view,
@@ -573,17 +598,15 @@ impl Log {
                 at: 0,
             };
             let mut records = view.records();
+            if chunk == first {
+                skip(&mut records);
+            }
             while let Some(head) = records.next() {
-                if skip > 0 {
-                    skip -= 1;
-                    continue;
-                }
                 body.at = records.body_at();
                 body.bytes = head.body_bytes;
                 body.shared = head.shared;
                 each(&head, &mut body)?;
             }
-            skip = 0;
         }
         ControlFlow::Continue(())
     }
