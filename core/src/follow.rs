@@ -13,7 +13,7 @@ use crate::session::Session;
 pub struct After {
     /// The last seq that the follower has.
     pub seq: u64,
-    /// At most so many records.
+    /// At most so many records; not 0.
     pub count: u64,
     pub messages: bool,
     pub events: bool,
@@ -102,7 +102,27 @@ impl Session {
         let Some(first) = seq.checked_add(1).filter(|first| *first <= self.last_seq) else {
             return;
         };
+        let messages_follow = after.messages && self.messages.may_hold_after(seq);
+        let checkpoints_follow = after.checkpoints && self.checkpoints().last().is_some_and(|newest| newest.id > seq);
         let mut beside = Beside::default();
+        if after.events && !messages_follow && !checkpoints_follow {
+            // As in most reads of who waits: nothing has to be put in order.
+            let mut left = after.count;
+            self.scan_events(first, now_ms, |head, body| {
+                each(Told::Record {
+                    kind: Kind::Event,
+                    seq: head.seq,
+                    time_ms: head.time_ms,
+                    json: body.get(),
+                });
+                left -= 1;
+                if left == 0 {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            return;
+        }
         if after.events {
             self.scan_events(first, now_ms, |head, body| {
                 beside.push(Kind::Event, head.seq, head.time_ms, body.get());
@@ -112,7 +132,7 @@ impl Session {
                 ControlFlow::Continue(())
             });
         }
-        if after.checkpoints {
+        if checkpoints_follow {
             let is_mixed = !beside.records.is_empty();
             for checkpoint in self.checkpoints().iter().filter(|checkpoint| checkpoint.id >= first) {
                 let json = checkpoint.json(self.id());
@@ -123,7 +143,7 @@ impl Session {
             }
         }
         let (mut told, mut next) = (0, 0);
-        if after.messages {
+        if messages_follow {
             let hidden = self.hidden(now_ms);
             self.messages.scan_from_seq(first, |head, body| {
                 while told < after.count && beside.seq(next).is_some_and(|seq| seq < head.seq) {

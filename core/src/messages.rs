@@ -791,6 +791,12 @@ impl Messages {
         let _ = self.main.scan(from, each);
     }
 
+    /// False says that no message's seq is above this one. Cost: O(1).
+    #[inline]
+    pub fn may_hold_after(&self, seq: u64) -> bool {
+        self.main.may_hold_after(seq) || self.aside().is_some_and(|aside| aside.may_hold_after(seq))
+    }
+
     /// Gives every message whose seq is at least `seq`, oldest first, until told to stop.
     ///
     /// Cost: O(log chunks + messages given).

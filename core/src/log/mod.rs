@@ -483,6 +483,12 @@ impl Log {
         }
     }
 
+    /// False says that no record's seq is above this one. Cost: O(1).
+    #[inline]
+    pub fn may_hold_after(&self, seq: u64) -> bool {
+        self.count > 0 && self.last_seq_of(self.chunks() - 1) > seq
+    }
+
     /// The first chunk that holds a record whose seq is at least `seq`; past the end if there is none. Cost: O(log chunks).
     fn chunk_of_seq(&self, seq: u64) -> usize {
         let mut low = 0;
