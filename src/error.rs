@@ -1,7 +1,9 @@
 //! Every error a command replies, in the words of the contract. The first word is what a program looks at.
 
 use redis_session_core::agent::LeaseHeld;
+use redis_session_core::directory::AliasError;
 use redis_session_core::json;
+use uuid::Uuid;
 
 use crate::ffi::ErrorReply;
 
@@ -68,6 +70,27 @@ pub fn no_session(key: &[u8]) -> ErrorReply {
 #[cold]
 pub fn busy_key(key: &[u8]) -> ErrorReply {
     format!("BUSYKEY a session exists at key '{}'", quoted(key)).into()
+}
+
+/// The id that a new session was to have is that of a session in the same directory.
+#[cold]
+pub fn busy_id(id: Uuid, key: &[u8]) -> ErrorReply {
+    format!("BUSYKEY session {} exists at key '{}'", id.hyphenated(), quoted(key)).into()
+}
+
+#[cold]
+pub fn bad_alias(why: AliasError) -> ErrorReply {
+    format!("BADALIAS {why}").into()
+}
+
+#[cold]
+pub fn alias_in_use(alias: &str, id: Uuid) -> ErrorReply {
+    format!(
+        "ALIASINUSE alias '{}' belongs to {}",
+        quoted(alias.as_bytes()),
+        id.hyphenated()
+    )
+    .into()
 }
 
 #[cold]

@@ -36,6 +36,7 @@ impl Count {
 }
 
 static ACTIVE_SESSIONS: Count = Count::new();
+static DIRECTORIES: Count = Count::new();
 static MESSAGES: Count = Count::new();
 static BYTES_RAW: Count = Count::new();
 static BYTES_STORED: Count = Count::new();
@@ -57,6 +58,14 @@ pub fn session_dropped(gauges: Gauges) {
     session_changed(gauges, Gauges::default());
 }
 
+pub fn directory_added() {
+    DIRECTORIES.add(1);
+}
+
+pub fn directory_dropped() {
+    DIRECTORIES.moved(1, 0);
+}
+
 #[inline]
 pub fn session_changed(from: Gauges, to: Gauges) {
     MESSAGES.moved(from.messages, to.messages);
@@ -71,7 +80,7 @@ pub fn write(info: &mut InfoWriter<'_>) {
     info.section(c"");
     for (name, value) in [
         (c"active_sessions", ACTIVE_SESSIONS.get()),
-        (c"directories", NONE_YET),
+        (c"directories", DIRECTORIES.get()),
         (c"anchors", NONE_YET),
         (c"messages", MESSAGES.get()),
         (c"bytes_raw", BYTES_RAW.get()),

@@ -114,23 +114,7 @@ impl<'c> Target<'c> {
     /// Those of `LEASE` and `IFVERSION` that are given.
     #[inline]
     pub fn check_guards(&self, options: &WriteOptions, moment: &Moment) -> Result<()> {
-        if let Some(token) = options.lease {
-            let living = self
-                .session()
-                .and_then(|session| session.living_lease(moment.now.now_ms));
-            if living.is_none_or(|lease| lease.token != token) {
-                info::CONFLICTS.add(1);
-                return Err(error::lease_lost(token));
-            }
-        }
-        if let Some(wanted) = options.if_version {
-            let is = self.session().map_or(0, Session::version);
-            if is != wanted {
-                info::CONFLICTS.add(1);
-                return Err(error::version_conflict(is, wanted));
-            }
-        }
-        Ok(())
+        check_guards(self.session(), options, moment)
     }
 
     /// Makes the session that is not there yet, and tells replicas of it with everything explicit.
@@ -274,6 +258,26 @@ impl<'c> Target<'c> {
     }
 }
 
+/// Those of `LEASE` and `IFVERSION` that are given, of a session that is there or not.
+#[inline]
+pub fn check_guards(session: Option<&Session>, options: &WriteOptions, moment: &Moment) -> Result<()> {
+    if let Some(token) = options.lease {
+        let living = session.and_then(|session| session.living_lease(moment.now.now_ms));
+        if living.is_none_or(|lease| lease.token != token) {
+            info::CONFLICTS.add(1);
+            return Err(error::lease_lost(token));
+        }
+    }
+    if let Some(wanted) = options.if_version {
+        let is = session.map_or(0, Session::version);
+        if is != wanted {
+            info::CONFLICTS.add(1);
+            return Err(error::version_conflict(is, wanted));
+        }
+    }
+    Ok(())
+}
+
 /// What a new session is made of, all of it explicit.
 pub struct NewSession<'a> {
     pub id: Uuid,
@@ -301,10 +305,14 @@ impl NewSession<'_> {
     /// `SESSION.CREATE` with everything in it.
     pub fn effect<'a>(&self, ctx: &Ctx, key: Arg<'a>, settled: &Settled) -> Effect<'a> {
         let mut effect = ctx.effect(c"SESSION.CREATE");
+        effect.arg(key);
+        self.add_to(&mut effect, settled);
         effect
-            .arg(key)
-            .word(Word::Id)
-            .bytes(self.id.hyphenated().to_string().as_bytes());
+    }
+
+    /// The same behind the key and what else a `SESSION.CREATE` says.
+    pub fn add_to(&self, effect: &mut Effect<'_>, settled: &Settled) {
+        effect.word(Word::Id).bytes(self.id.hyphenated().to_string().as_bytes());
         for (word, value) in [
             (Word::Scope, self.scope),
             (Word::State, self.state),
@@ -323,8 +331,7 @@ impl NewSession<'_> {
         for pin in &self.pins {
             effect.word(Word::Pin).bytes(pin.as_bytes());
         }
-        settled.add_to(&mut effect);
-        effect
+        settled.add_to(effect);
     }
 }
 
@@ -342,7 +349,8 @@ pub struct Settled {
     /// Content or expiry.
     pub changed: bool,
     created: bool,
-    deleted: bool,
+    /// Its expiry was in the past: the key is gone, and so is a session just made.
+    pub deleted: bool,
     ttl_ms: Option<u64>,
     expiry: ExpiryFact,
     moment: Moment,

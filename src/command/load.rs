@@ -1,9 +1,10 @@
 //! `SESSION.LOAD`: a value as an append-only file keeps it.
 
-use redis_session_core::Session;
+use redis_session_core::{Directory, PayloadError, PayloadKind, Session};
 
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, NativeType};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
+use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
 
 pub const COMMAND: Command = Command {
@@ -16,7 +17,7 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::at(1, Access::OVERWRITE)],
     args: &[key("key"), arg("payload", Kind::Str)],
     reply: "`OK`",
-    details: "Rewriting the append-only file without an RDB preamble writes one of these for each session. Clients have `RESTORE`.",
+    details: "Rewriting the append-only file without an RDB preamble writes one of these for each value of a type of this module. Clients have `RESTORE`.",
     entry: entry::<Load>(),
     ..Command::BLANK
 };
@@ -28,16 +29,23 @@ impl Handler for Load {
         if !ctx.obeys_primary() {
             return Err("ERR SESSION.LOAD is for a primary and for append-only files only".into());
         }
-        let session = Session::decode_whole(args[2].bytes())
-            .map_err(|why| ErrorReply::from(format!("ERR the payload is refused: {why}")))?;
-        let mut target = ctx.open_key_write::<SessionValue>(args[1]);
-        target.set_value(SessionValue::new(session));
-        drop(target);
+        let (key, payload) = (args[1], args[2].bytes());
+        match PayloadKind::of(payload) {
+            Some(PayloadKind::Session) => put(ctx, key, Session::decode_whole(payload).map(SessionValue::new))?,
+            Some(PayloadKind::Directory) => put(ctx, key, Directory::decode_whole(payload).map(DirectoryValue::new))?,
+            Some(PayloadKind::Anchors) | None => return Err("ERR the payload is refused: of an unknown kind".into()),
+        }
         ctx.reply_simple(c"OK");
         let mut effect = ctx.effect(c"SESSION.LOAD");
         effect.args(args[1..].iter().copied());
         ctx.replicate(&effect);
-        ctx.signal_modified(args[1]);
+        ctx.signal_modified(key);
         Ok(())
     }
+}
+
+fn put<T: NativeType>(ctx: &Ctx, key: Arg<'_>, decoded: Result<T, PayloadError>) -> Result<(), ErrorReply> {
+    let value = decoded.map_err(|why| ErrorReply::from(format!("ERR the payload is refused: {why}")))?;
+    ctx.open_key_write::<T>(key).set_value(value);
+    Ok(())
 }

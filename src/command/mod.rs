@@ -10,6 +10,7 @@ mod entity;
 mod event;
 mod get;
 mod help;
+mod index;
 mod info;
 mod len;
 mod load;
@@ -44,6 +45,7 @@ pub const ALL: &[&Command] = &[
     &event::COMMAND,
     &agent::COMMAND,
     &read::COMMAND,
+    &index::COMMAND,
     &load::COMMAND,
 ];
 

@@ -1,3 +1,4 @@
 //! The data types: the server's callbacks of each in one file.
 
+pub mod directory;
 pub mod session;
