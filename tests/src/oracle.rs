@@ -18,18 +18,20 @@ pub struct Visible {
     pub document: String,
     pub entities: String,
     pub events: String,
+    pub entries: String,
 }
 
 impl Server {
     pub fn visible(&self, key: &[u8]) -> Visible {
-        let is_session = text(&self.call(&[b"TYPE".as_slice(), key])) == "rdsession";
-        let shown = |args: &[&[u8]]| {
-            if is_session {
+        let name = text(&self.call(&[b"TYPE".as_slice(), key]));
+        let shown_of = |type_name: &str, args: &[&[u8]]| {
+            if name == type_name {
                 talk::render(&self.call(args))
             } else {
                 String::new()
             }
         };
+        let shown = |args: &[&[u8]]| shown_of("rdsession", args);
         Visible {
             digest: self.digest(key),
             expires_at_ms: self.expires_at_ms(key),
@@ -37,6 +39,7 @@ impl Server {
             document: shown(&[b"SESSION.GET", key]),
             entities: shown(&[b"SESSION.ENTITY", b"LIST", key]),
             events: shown(&[b"SESSION.EVENT", b"RANGE", key, b"-", b"+"]),
+            entries: shown_of("rdsessidx", &[b"SESSION.INDEX", b"LIST", key]),
         }
     }
 

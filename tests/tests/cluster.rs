@@ -233,7 +233,12 @@ fn the_key_of_a_command_decides_its_node_in_a_cluster() {
         assert!(!served.starts_with("(error) MOVED"), "{command}: {served}");
         assert!(!served.starts_with("(error) CROSSSLOT"), "{command}: {served}");
     }
-    for help in ["SESSION.EVENT HELP", "SESSION.ENTITY HELP", "SESSION.AGENT HELP"] {
+    for help in [
+        "SESSION.EVENT HELP",
+        "SESSION.ENTITY HELP",
+        "SESSION.AGENT HELP",
+        "SESSION.INDEX HELP",
+    ] {
         for node in cluster.nodes() {
             node.run(help);
         }

@@ -31,6 +31,9 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
         > SESSION.AGENT HANDOFF agents a b NOTE "your turn"
         > SESSION.CREATE long LIMIT maxlen 0
         > SESSION.CREATE holes LIMIT maxlen 0
+        > SESSION.CREATE first INDEX directory ALIAS home AT 1000
+        > SESSION.CREATE second INDEX directory
+        > SESSION.CREATE third INDEX directory ALIAS "münchen 2" AUTONAME AT 2000
         "#,
     );
     for n in 0..60 {
@@ -45,7 +48,10 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
     server.run("SESSION.POP holes COUNT 5");
     server.run("SESSION.WINDOW holes MAXLEN 40");
     let dump = |key: &&str| bytes(&server.call(&["DUMP", key]));
-    ["empty", "full", "agents", "long", "holes"].iter().map(dump).collect()
+    let dumps = ["empty", "full", "agents", "long", "holes", "directory"]
+        .iter()
+        .map(dump);
+    dumps.collect()
 }
 
 /// Spoils bytes: bits, numbers, lengths, pieces from elsewhere.
@@ -146,7 +152,14 @@ fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 /// Every reading and writing command.
-const COMMANDS: [&str; 62] = [
+const COMMANDS: [&str; 69] = [
+    "SESSION.INDEX LEN k",
+    "SESSION.INDEX LIST k",
+    "SESSION.INDEX LIST k MATCH *o* BYACTIVITY LIMIT 0 5",
+    "SESSION.INDEX RESOLVE k home",
+    "SESSION.INDEX ADD k second ALIAS home",
+    "DEL member",
+    "SESSION.CREATE member INDEX k ALIAS other",
     "TYPE k",
     "DEBUG DIGEST-VALUE k",
     "MEMORY USAGE k",
@@ -269,15 +282,17 @@ fn spoiled_payloads_never_kill_the_server() {
 fn every_truncation_and_every_byte_of_a_small_payload() {
     let server = server();
     let originals = originals(&server);
-    let small = &originals[0];
     let mut client = server.client();
     let mut variants = Vec::new();
-    for at in HEADER_LEN..small.len() - FOOTER_LEN {
-        for byte in 0..=255u8 {
-            if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
-                let mut payload = small.clone();
-                payload[at] = byte;
-                variants.push(payload);
+    // An empty session and a directory.
+    for small in originals.first().into_iter().chain(originals.last()) {
+        for at in HEADER_LEN..small.len() - FOOTER_LEN {
+            for byte in 0..=255u8 {
+                if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
+                    let mut payload = small.clone();
+                    payload[at] = byte;
+                    variants.push(payload);
+                }
             }
         }
     }
@@ -300,6 +315,8 @@ fn every_truncation_and_every_byte_of_a_small_payload() {
             talk::split("SESSION.RANGE k 0 -1"),
             talk::split("SESSION.APPEND k EVICTED MSG user hi"),
             talk::split("SESSION.INFO k"),
+            talk::split("SESSION.INDEX LIST k"),
+            talk::split("SESSION.INDEX ADD k second"),
             talk::split("DEL k"),
         ];
         client
