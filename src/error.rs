@@ -93,6 +93,12 @@ pub fn alias_in_use(alias: &str, id: Uuid) -> ErrorReply {
     .into()
 }
 
+/// The server's own sentence where keys of a slot are partly here and partly on another node.
+#[cold]
+pub fn try_again() -> ErrorReply {
+    "TRYAGAIN Multiple keys request during rehashing of slot".into()
+}
+
 #[cold]
 pub fn version_conflict(is: u64, wanted: u64) -> ErrorReply {
     format!("VERSIONCONFLICT session is at version {is}, not {wanted}").into()

@@ -167,16 +167,18 @@ pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> ar
 }
 
 /// Reads sessions by the keys that a directory has for them, leaving no trace on them.
-pub struct LookUp<'c> {
+struct LookUp<'c, 'a> {
     ctx: &'c Ctx,
+    index: Arg<'a>,
     /// In a cluster, the directory's: a key of another one is not this node's to read, now or tomorrow.
     slot: Option<u16>,
 }
 
-impl<'c> LookUp<'c> {
-    fn new(ctx: &'c Ctx, index: Arg<'_>) -> Self {
+impl<'c, 'a> LookUp<'c, 'a> {
+    fn new(ctx: &'c Ctx, index: Arg<'a>) -> Self {
         LookUp {
             ctx,
+            index,
             slot: ctx.in_cluster().then(|| slot::of(index.bytes())),
         }
     }
@@ -196,12 +198,18 @@ impl<'c> LookUp<'c> {
     fn is_live(&self, entry: &Entry) -> bool {
         self.find(entry, |_| ()).is_some()
     }
+
+    /// Whether the session of an entry that was not found may be on another node, because its slot and with it the directory's is just being
+    /// moved: such an entry is shown nowhere, but neither removed nor is its alias given away.
+    fn may_be_elsewhere(&self, entry: &Entry) -> bool {
+        self.slot == Some(slot::of(entry.key())) && self.ctx.may_be_elsewhere(self.index, entry.key())
+    }
 }
 
 /// A directory opened to register the session at one key.
 pub struct Registrar<'c, 'a> {
     opened: WriteKey<'c, DirectoryValue>,
-    look_up: LookUp<'c>,
+    look_up: LookUp<'c, 'a>,
     key: Arg<'a>,
 }
 
@@ -231,7 +239,25 @@ impl<'c, 'a> Registrar<'c, 'a> {
         self.look_up.find(entry, read).map(|found| (entry, found))
     }
 
-    /// The same of the entry of this id.
+    /// Refuses an alias that another session has than that of `id`, which is at the key. What a primary sends has been judged there.
+    fn check_alias(&self, ctx: &Ctx, alias: &NewAlias<'_>, id: Uuid) -> args::Result<()> {
+        let holder = self
+            .directory()
+            .and_then(|directory| directory.by_alias(alias.name.as_bytes()));
+        let Some(holder) = holder.filter(|holder| holder.id() != id && holder.key() != self.key.bytes()) else {
+            return Ok(());
+        };
+        if self.look_up.is_live(holder) {
+            if !ctx.obeys_primary() {
+                return Err(error::alias_in_use(&alias.name, holder.id()));
+            }
+        } else if !ctx.obeys_primary() && self.look_up.may_be_elsewhere(holder) {
+            return Err(error::try_again());
+        }
+        Ok(())
+    }
+
+    /// The same as [`Registrar::holder`] of the entry of this id.
     pub fn known<R>(&self, id: Uuid, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
         let entry = self.directory()?.by_id(id)?;
         self.look_up.find(entry, read).map(|found| (entry, found))
@@ -268,7 +294,7 @@ impl<'c, 'a> Registrar<'c, 'a> {
             }
             // The session at the key is open, and has just been registered.
             Pruning::Some => directory.prune(PRUNED_AT_ONCE, |entry| {
-                entry.key() == key || self.look_up.is_live(entry)
+                entry.key() == key || self.look_up.is_live(entry) || self.look_up.may_be_elsewhere(entry)
             }),
         }
     }
@@ -427,12 +453,7 @@ impl Handler for IndexAdd {
             return Err(error::no_session(key.bytes()));
         };
         if let Some(option) = &alias {
-            // The session at the key is open, so an entry of that key is not looked up. Another id's there is dead.
-            if let Some((holder, ())) = registrar.holder(&option.alias, |_| ()) {
-                if holder.id() != session.id() && !ctx.obeys_primary() {
-                    return Err(error::alias_in_use(&option.alias.name, holder.id()));
-                }
-            }
+            registrar.check_alias(ctx, &option.alias, session.id())?;
         }
         let registered = registrar.register(session, alias);
         let is_renamed = alias.is_some_and(|option| {

@@ -66,13 +66,6 @@ impl Ctx {
         }
     }
 
-    /// Whether the server is a node of a cluster.
-    pub fn in_cluster(&self) -> bool {
-        // SAFETY: reads flags of a live context.
-        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) };
-        flags & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0
-    }
-
     /// Publishes the keyspace event `event` of the module class. Keys must be closed by then (hence `&mut`): another
     /// module's subscriber runs inside this call and may open, change or delete this very key.
     #[inline]
