@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 
+use redis_session_tests::payload::Random;
 use redis_session_tests::{
     bytes, entry, int, items, now_ms, oracle, talk, text, wait_until, Client, Cluster, Options, Server,
 };
@@ -975,6 +976,69 @@ fn the_directory_works_in_transactions_and_scripts() {
         "#,
     );
     assert_eq!(keys(&server, "i"), ["s3", "s2"]);
+}
+
+#[test]
+fn random_histories_leave_the_same_directory_everywhere() {
+    let (primary, replica) = (Server::append_only().start(), Options::default().hostile().start());
+    replica.replicate(&primary);
+    let mut random = Random(1);
+    for step in 0..1500 {
+        let (key, other) = (random.below(12), random.below(12));
+        let alias = match random.below(3) {
+            0 => String::new(),
+            n => format!("ALIAS a{} {}", random.below(8), ["AUTONAME", ""][n - 1]),
+        };
+        let open = ["", "OPEN"][random.below(2)];
+        let command = match random.below(12) {
+            0..=4 => format!("SESSION.CREATE s{key} INDEX i {alias} {open}"),
+            5 => format!(
+                "SESSION.CREATE s{key} INDEX i {alias} {open} ID {}",
+                id(random.below(6) as u32)
+            ),
+            6 | 7 => format!("SESSION.INDEX ADD i s{key} {alias}"),
+            8 => format!("RENAME s{key} s{other}"),
+            9 => format!("COPY s{key} s{other} REPLACE"),
+            10 => format!("PEXPIRE s{key} {}", random.below(3)),
+            _ => format!("DEL s{key} s{other}"),
+        };
+        let reply = primary.say(&command);
+        assert!(!reply.contains("internal"), "{command}: {reply}");
+        if command.starts_with("PEXPIRE") {
+            let start = now_ms();
+            wait_until("it expires", || now_ms() > start + 4);
+        }
+        // Each entry is of a session that is there, and found by all it is listed with.
+        let listed = list(&mut primary.client(), "i");
+        for shown in &listed {
+            let (id, key) = (
+                shown["id"].as_str().expect("an id"),
+                shown["key"].as_str().expect("a key"),
+            );
+            assert_eq!(primary.document(key)["session_id"], id, "step {step}: {command}");
+            assert_eq!(resolve(&primary, id).as_deref(), Some(key), "step {step}: {command}");
+            if let Some(alias) = shown["alias"].as_str() {
+                assert_eq!(resolve(&primary, alias).as_deref(), Some(key), "step {step}: {command}");
+            }
+        }
+        if step % 100 == 0 {
+            replica.wait_for(&primary);
+            assert_eq!(primary.digest(b"i"), replica.digest(b"i"), "step {step}");
+        }
+    }
+    assert_eq!(primary.info_number("session", "session_panics_caught"), 0);
+    wait_until("what was to expire is gone", || {
+        replica.wait_for(&primary);
+        primary.say("DBSIZE") == replica.say("DBSIZE")
+    });
+    let before = primary.snapshot();
+    assert!(
+        before[&b"i".to_vec()].entries.contains("alias"),
+        "somebody is registered"
+    );
+    oracle::assert_same("on the replica", &before, &replica.snapshot());
+    primary.restart();
+    oracle::assert_same("after a restart", &before, &primary.snapshot());
 }
 
 #[test]
