@@ -1,7 +1,9 @@
 //! Every error a command replies, in the words of the contract. The first word is what a program looks at.
 
 use redis_session_core::agent::LeaseHeld;
+use redis_session_core::directory::AliasError;
 use redis_session_core::{json, time};
+use uuid::Uuid;
 
 use crate::ffi::ErrorReply;
 
@@ -85,6 +87,27 @@ pub fn closed(at_ms: i64) -> ErrorReply {
     .into()
 }
 
+/// The id that a new session was to have is that of a session in the same directory.
+#[cold]
+pub fn busy_id(id: Uuid, key: &[u8]) -> ErrorReply {
+    format!("BUSYKEY session {} exists at key '{}'", id.hyphenated(), quoted(key)).into()
+}
+
+#[cold]
+pub fn bad_alias(why: AliasError) -> ErrorReply {
+    format!("BADALIAS {why}").into()
+}
+
+#[cold]
+pub fn alias_in_use(alias: &str, id: Uuid) -> ErrorReply {
+    format!(
+        "ALIASINUSE alias '{}' belongs to {}",
+        quoted(alias.as_bytes()),
+        id.hyphenated()
+    )
+    .into()
+}
+
 #[cold]
 pub fn no_checkpoint(id: u64, key: &[u8]) -> ErrorReply {
     format!(
@@ -92,6 +115,12 @@ pub fn no_checkpoint(id: u64, key: &[u8]) -> ErrorReply {
         quoted(key)
     )
     .into()
+}
+
+/// The server's own sentence where keys of a slot are partly here and partly on another node.
+#[cold]
+pub fn try_again() -> ErrorReply {
+    "TRYAGAIN Multiple keys request during rehashing of slot".into()
 }
 
 #[cold]

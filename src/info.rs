@@ -37,6 +37,7 @@ impl Count {
 
 static ACTIVE_SESSIONS: Count = Count::new();
 static ANCHORS: Count = Count::new();
+static DIRECTORIES: Count = Count::new();
 static MESSAGES: Count = Count::new();
 static BYTES_RAW: Count = Count::new();
 static BYTES_STORED: Count = Count::new();
@@ -58,6 +59,14 @@ pub fn session_added(gauges: Gauges) {
 pub fn session_dropped(gauges: Gauges) {
     ACTIVE_SESSIONS.moved(1, 0);
     session_changed(gauges, Gauges::default());
+}
+
+pub fn directory_added() {
+    DIRECTORIES.add(1);
+}
+
+pub fn directory_dropped() {
+    DIRECTORIES.moved(1, 0);
 }
 
 #[inline]
@@ -83,7 +92,7 @@ pub fn write(info: &mut InfoWriter<'_>) {
     info.section(c"");
     for (name, value) in [
         (c"active_sessions", ACTIVE_SESSIONS.get()),
-        (c"directories", NONE_YET),
+        (c"directories", DIRECTORIES.get()),
         (c"anchors", ANCHORS.get()),
         (c"messages", MESSAGES.get()),
         (c"bytes_raw", BYTES_RAW.get()),

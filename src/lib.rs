@@ -14,6 +14,7 @@ mod info;
 mod keys;
 mod publish;
 mod settings;
+mod slot;
 mod table;
 mod value;
 mod write;
@@ -22,6 +23,7 @@ mod write;
 fn init(ctx: &ffi::LoadCtx) -> Result<(), String> {
     ctx.register_type::<value::session::SessionValue>()?;
     ctx.register_type::<value::anchors::AnchorsValue>()?;
+    ctx.register_type::<value::directory::DirectoryValue>()?;
     ctx.register_commands(command::ALL)?;
     ctx.register_settings(settings::ALL)?;
     ctx.register_info(info::write)

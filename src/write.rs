@@ -355,10 +355,14 @@ impl NewSession<'_> {
     /// `SESSION.CREATE` with everything in it.
     pub fn effect<'a>(&self, ctx: &Ctx, key: Arg<'a>, settled: &Settled) -> Effect<'a> {
         let mut effect = ctx.effect(c"SESSION.CREATE");
+        effect.arg(key);
+        self.add_to(&mut effect, settled);
         effect
-            .arg(key)
-            .word(Word::Id)
-            .bytes(self.id.hyphenated().to_string().as_bytes());
+    }
+
+    /// The same behind the key and what else a `SESSION.CREATE` says.
+    pub fn add_to(&self, effect: &mut Effect<'_>, settled: &Settled) {
+        effect.word(Word::Id).bytes(self.id.hyphenated().to_string().as_bytes());
         for (word, value) in [
             (Word::Scope, self.scope),
             (Word::State, self.state),
@@ -377,8 +381,7 @@ impl NewSession<'_> {
         for pin in &self.pins {
             effect.word(Word::Pin).bytes(pin.as_bytes());
         }
-        settled.add_to(&mut effect);
-        effect
+        settled.add_to(effect);
     }
 }
 

@@ -1,21 +1,22 @@
 //! `SESSION.CREATE`: a session with an id, limits and pins of its own.
 
 use redis_session_core::limits::Limits;
+use redis_session_core::Session;
 use std::sync::Arc;
 use uuid::Uuid;
 
+use super::index::{self, AliasOption, Pruning, Registrar, ALIAS};
 use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler};
+use crate::ffi::{entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler, Word};
 use crate::table::{arg, block, flag, key, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::value::session::id_text;
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{check_guards_of, Moment, NewSession, Target};
 use crate::{error, settings};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.CREATE",
     summary: "Creates a session",
-    complexity: "O(1)",
+    complexity: "O(1); with INDEX O(log(N)) with N the entries of the directory",
     arity: -2,
     flags: "write deny-oom fast",
     acl: "write fast",
@@ -26,7 +27,7 @@ pub const COMMAND: Command = Command {
     args: &[
         key("key"),
         opt(token("INDEX", key("index"))),
-        opt(token("ALIAS", block("alias", &[arg("name", Kind::Str), flag("AUTONAME")]))),
+        ALIAS,
         flag("OPEN"),
         opt(token("ID", arg("uuid", Kind::Str))),
         opt(token("SCOPE", arg("scope", Kind::Str))),
@@ -39,12 +40,17 @@ pub const COMMAND: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "Map `id`, `key`, `created` (1, or 0 where `OPEN` found it there).",
+    reply: "Map `id`, `key`, `created` (1, or 0 where `OPEN` found a session).",
     details: "The id is a UUIDv7 unless given. An existing session is `BUSYKEY`, or with `OPEN` its own id. `LIMIT` sets one of \
               `maxlen`, `maxtokens`, `maxbytes`, `maxage` (ms), `event-maxlen`, `event-ttl` (s), `dedup-window`, `max-checkpoints`, \
               `max-entities`, `max-agents` in place of the configured default; 0 is no bound. Messages of a `PIN` role are never evicted. \
               `AT` sets `created_at`. Without an expiry option the session's ttl is `session.default-ttl`; `KEEPTTL` leaves the key without \
-              an expiry.",
+              an expiry.\n\n\
+              `INDEX` registers the new session in a directory, which is created if needed, `ALIAS` under a name of 1 to 255 bytes: no `/`, \
+              `\\`, NUL or control character, neither `.` nor `..`, no space at either end, not shaped like a UUID; else `BADALIAS`. \
+              `AUTONAME` marks a name that a program has made up. The alias is looked up first, then the key, then a given id: what a \
+              living session has is `ALIASINUSE` or `BUSYKEY`, or with `OPEN` that session's id and key, and nothing is changed (so a \
+              session that is at the key but not in the directory is not registered: `SESSION.INDEX ADD` does that).",
     entry: entry_with_keys::<Create>(),
     ..Command::BLANK
 };
@@ -53,6 +59,9 @@ pub struct Create;
 
 #[derive(Default)]
 struct Request<'a> {
+    index: Option<Arg<'a>>,
+    alias: Option<AliasOption<'a>>,
+    pruned: Option<Vec<Uuid>>,
     open: bool,
     id: Option<Uuid>,
     scope: Option<&'a str>,
@@ -66,10 +75,17 @@ struct Request<'a> {
 fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     let mut cursor = Cursor::after_key(args);
     let mut request = Request::default();
-    let mut meta = None;
+    let (mut meta, mut alias_word) = (None, None);
     while let Some(word) = cursor.next() {
         if is(word, "OPEN") {
             once_flag(&mut request.open, word)?;
+        } else if is(word, "INDEX") {
+            let index = cursor.value(word)?;
+            once(&mut request.index, word, index)?;
+        } else if is(word, "ALIAS") {
+            alias_word = Some(word);
+            let alias = AliasOption::parse(&mut cursor, word)?;
+            once(&mut request.alias, word, alias)?;
         } else if is(word, "ID") {
             let id = uuid_of(cursor.value(word)?)?;
             once(&mut request.id, word, id)?;
@@ -92,9 +108,18 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             request.limits.push((limit.name, value as u64));
         } else if is(word, "PIN") {
             request.pins.push(cursor.text(word, "PIN")?);
+        } else if let Some(ids) = index::parse_pruned(ctx, &mut cursor, word)? {
+            once(&mut request.pruned, word, ids)?;
         } else if !request.options.take(ctx, &mut cursor, word)? {
             return Err(error::syntax(word.bytes()));
         }
+    }
+    match (request.index, alias_word) {
+        (None, Some(word)) => return Err(error::syntax(word.bytes())),
+        (Some(index), _) if index.bytes() == args[1].bytes() => {
+            return Err("ERR INDEX must be another key than the session's".into())
+        }
+        _ => {}
     }
     if let Some(meta) = meta {
         request.meta = Some(args::object(ctx, meta.bytes(), "META")?);
@@ -115,17 +140,43 @@ impl Handler for Create {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let key = args[1];
         let request = parse(ctx, args)?;
-        let moment = Moment::of(ctx, &request.options);
+        let (options, alias) = (&request.options, request.alias);
+        let moment = Moment::of(ctx, options);
+        let mut registrar = match request.index {
+            Some(index) => Some(Registrar::open(ctx, index, key)?),
+            None => None,
+        };
+        let check = |session: &Session| check_guards_of(Some(session), options, &moment);
+        if let (Some(registrar), Some(alias), false) = (&registrar, alias, moment.obeys) {
+            if let Some((holder, checked)) = registrar.holder(&alias.alias, check) {
+                if !request.open {
+                    return Err(error::alias_in_use(&alias.alias.name, holder.id()));
+                }
+                checked?;
+                reply(ctx, holder.id(), holder.key(), false);
+                return Ok(());
+            }
+        }
         let mut target = Target::open_even_closed(ctx, key)?;
         if let Some(session) = target.session() {
             if !request.open {
                 return Err(error::busy_key(key.bytes()));
             }
-            target.check_guards(&request.options, &moment)?;
-            reply(ctx, &id_text(session), key, false);
+            check(session)?;
+            reply(ctx, session.id(), key.bytes(), false);
             return Ok(());
         }
-        target.check(&request.options, &moment)?;
+        if let (Some(registrar), Some(id), false) = (&registrar, request.id, moment.obeys) {
+            if let Some((known, checked)) = registrar.known(id, check) {
+                if !request.open {
+                    return Err(error::busy_id(id, known.key()));
+                }
+                checked?;
+                reply(ctx, id, known.key(), false);
+                return Ok(());
+            }
+        }
+        target.check(options, &moment)?;
         let mut limits = settings::default_limits();
         for (name, value) in &request.limits {
             if let Some(limit) = Limits::named(name.as_bytes()) {
@@ -140,22 +191,40 @@ impl Handler for Create {
             meta: request.meta,
             pins: request.pins,
         };
-        target.create(&new, &request.options, &moment);
-        let settled = target.settle(&request.options, &moment, true);
+        target.create(&new, options, &moment);
+        if let Some(alias) = alias {
+            target.change(|session| session.set_alias(Some(&alias.alias.name)));
+        }
+        let settled = target.settle(options, &moment, true);
+        // A session that has expired before it was made is not there to be registered.
+        let mut pruned = Vec::new();
+        if let (Some(registrar), Some(session)) = (&mut registrar, target.session()) {
+            pruned = registrar.register_new(session, alias, Pruning::of(moment.obeys, request.pruned));
+        }
         drop(target);
-        reply(ctx, &new.id.hyphenated().to_string(), key, true);
-        let effect = new.effect(ctx, key, &settled);
+        drop(registrar);
+        reply(ctx, new.id, key.bytes(), true);
+        let mut effect = ctx.effect(c"SESSION.CREATE");
+        effect.arg(key);
+        if let Some(index) = request.index {
+            effect.word(Word::Index).arg(index);
+            index::add_to(&mut effect, alias, &pruned);
+            if !settled.deleted {
+                ctx.signal_modified(index);
+            }
+        }
+        new.add_to(&mut effect, &settled);
         settled.publish(ctx, key, &[&effect], &[c"session.create"]);
         Ok(())
     }
 }
 
-fn reply(ctx: &Ctx, id: &str, key: Arg<'_>, created: bool) {
+fn reply(ctx: &Ctx, id: Uuid, key: &[u8], created: bool) {
     ctx.reply_map(3);
     ctx.reply_bulk(b"id");
-    ctx.reply_bulk(id.as_bytes());
+    ctx.reply_bulk(id.hyphenated().to_string().as_bytes());
     ctx.reply_bulk(b"key");
-    ctx.reply_arg(key);
+    ctx.reply_bulk(key);
     ctx.reply_bulk(b"created");
     ctx.reply_i64(i64::from(created));
 }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use redis_session_core::{PayloadKind, Session};
+use redis_session_core::{Directory, PayloadKind, Session};
 
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, NativeType};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
 use crate::value::anchors::AnchorsValue;
+use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
 
 pub const COMMAND: Command = Command {
@@ -19,42 +20,36 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::at(1, Access::OVERWRITE)],
     args: &[key("key"), arg("payload", Kind::Str)],
     reply: "`OK`",
-    details: "Rewriting the append-only file without an RDB preamble writes one of these for each key of the module. Clients have `RESTORE`.",
+    details: "Rewriting the append-only file without an RDB preamble writes one of these for each value of a type of this module. Clients have `RESTORE`.",
     entry: entry::<Load>(),
     ..Command::BLANK
 };
 
 pub struct Load;
 
-fn put<T: NativeType>(ctx: &Ctx, key: Arg<'_>, value: T) {
-    ctx.open_key_write::<T>(key).set_value(value);
-}
-
-#[cold]
-fn refused(why: impl fmt::Display) -> ErrorReply {
-    format!("ERR the payload is refused: {why}").into()
-}
-
 impl Handler for Load {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         if !ctx.obeys_primary() {
             return Err("ERR SESSION.LOAD is for a primary and for append-only files only".into());
         }
-        let payload = args[2].bytes();
+        let (key, payload) = (args[1], args[2].bytes());
         match PayloadKind::of(payload) {
-            Some(PayloadKind::Anchors) => put(ctx, args[1], AnchorsValue::decode(payload).map_err(refused)?),
-            // What is none of the others is read as a session, whose decoder says what is wrong about it.
-            _ => put(
-                ctx,
-                args[1],
-                SessionValue::new(Session::decode_whole(payload).map_err(refused)?),
-            ),
+            Some(PayloadKind::Session) => put(ctx, key, Session::decode_whole(payload).map(SessionValue::new))?,
+            Some(PayloadKind::Directory) => put(ctx, key, Directory::decode_whole(payload).map(DirectoryValue::new))?,
+            Some(PayloadKind::Anchors) => put(ctx, key, AnchorsValue::decode(payload))?,
+            None => return Err("ERR the payload is refused: of an unknown kind".into()),
         }
         ctx.reply_simple(c"OK");
         let mut effect = ctx.effect(c"SESSION.LOAD");
         effect.args(args[1..].iter().copied());
         ctx.replicate(&effect);
-        ctx.signal_modified(args[1]);
+        ctx.signal_modified(key);
         Ok(())
     }
+}
+
+fn put<T: NativeType>(ctx: &Ctx, key: Arg<'_>, decoded: Result<T, impl fmt::Display>) -> Result<(), ErrorReply> {
+    let value = decoded.map_err(|why| ErrorReply::from(format!("ERR the payload is refused: {why}")))?;
+    ctx.open_key_write::<T>(key).set_value(value);
+    Ok(())
 }

@@ -13,6 +13,7 @@ mod event;
 mod fork;
 mod get;
 mod help;
+mod index;
 mod info;
 mod len;
 mod load;
@@ -50,6 +51,7 @@ pub const ALL: &[&Command] = &[
     &checkpoint::COMMAND,
     &fork::COMMAND,
     &anchor::COMMAND,
+    &index::COMMAND,
     &load::COMMAND,
 ];
 

@@ -67,6 +67,45 @@ impl Ctx {
         opened.found = found;
         opened
     }
+
+    /// Looks at the value of a key that is named by these bytes, and leaves no trace: whether the key has been used and how often, when it
+    /// expires and what `INFO` counts of it stay as they are, as far as the server lets a module say so. Before 7.2 it only lets that of
+    /// use; there, as at any read, a key that has expired is deleted.
+    ///
+    /// `None`: there is no such key, it holds something else, or it is open for writing.
+    pub fn peek<T: NativeType, R>(&self, key: &[u8], look_at: impl FnOnce(&T) -> R) -> Option<R> {
+        let key = OwnString::new(key);
+        // SAFETY: context and name are live; null means that there is no such key.
+        let raw = unsafe { api!(RedisModule_OpenKey)(self.as_ptr(), key.as_ptr(), traceless_mode()) };
+        let mut opened = ReadKey::<T> {
+            raw,
+            found: Found::Missing,
+            ctx: PhantomData,
+        };
+        // SAFETY: the key is open or null.
+        if let Found::Value(held) = unsafe { look::<T>(raw) } {
+            // SAFETY: the server's pointer to a live box of this type.
+            if unsafe { held.as_ref() }.begin_read() {
+                opened.found = Found::Value(held);
+            }
+        }
+        match opened.get() {
+            Found::Value(value) => Some(look_at(value)),
+            _ => None,
+        }
+    }
+}
+
+/// Reading, with as few effects as the server can.
+fn traceless_mode() -> c_int {
+    const READ: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_OPEN_KEY_NOTOUCH) as c_int;
+    const EFFECTLESS: c_int = (raw::REDISMODULE_OPEN_KEY_NONOTIFY
+        | raw::REDISMODULE_OPEN_KEY_NOSTATS
+        | raw::REDISMODULE_OPEN_KEY_NOEXPIRE
+        | raw::REDISMODULE_OPEN_KEY_NOEFFECTS) as c_int;
+    // SAFETY: it only tells which modes this server knows.
+    let known = unsafe { raw::RedisModule_GetOpenKeyModesAll.map_or(0, |all| all()) };
+    READ | (EFFECTLESS & known)
 }
 
 impl Ctx {

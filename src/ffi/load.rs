@@ -113,6 +113,8 @@ unsafe fn first_missing_function() -> Option<&'static str> {
         RedisModule_GetSelectedDb,
         RedisModule_PublishMessage,
         RedisModule_GetContextFlags,
+        RedisModule_Call,
+        RedisModule_FreeCallReply,
         RedisModule_Milliseconds,
         RedisModule_BlockClientOnKeys,
         RedisModule_SignalKeyAsReady,

@@ -27,6 +27,7 @@ mod alloc;
 mod args;
 mod audience;
 mod blocking;
+mod cluster;
 mod command;
 pub mod config;
 mod ctx;

@@ -4,7 +4,6 @@
 //! command that ends with 0 has replied exactly once; the guard uses the same number to see whether it may still
 //! reply an error.
 
-use super::args::Arg;
 use super::ctx::Ctx;
 use redis_module::raw;
 use smallvec::SmallVec;
@@ -86,14 +85,6 @@ impl Ctx {
         self.owe(-1);
         // SAFETY: the context is live; the server copies the bytes.
         unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.as_ptr(), bytes.as_ptr().cast::<c_char>(), bytes.len()) };
-    }
-
-    /// Sends an argument back.
-    #[inline]
-    pub fn reply_arg(&self, arg: Arg<'_>) {
-        self.owe(-1);
-        // SAFETY: the context and the string are live.
-        unsafe { api!(RedisModule_ReplyWithString)(self.as_ptr(), arg.as_ptr()) };
     }
 
     #[inline]

@@ -21,6 +21,7 @@ pub struct Visible {
     /// What `SESSION.READ` tells from the beginning on, gaps without the time at which they are told.
     pub told: String,
     pub anchors: String,
+    pub entries: String,
 }
 
 impl Server {
@@ -47,6 +48,7 @@ impl Server {
                 String::new()
             },
             anchors: shown_of("rdanchors", &[b"SESSION.ANCHOR", b"GET", key]),
+            entries: shown_of("rdsessidx", &[b"SESSION.INDEX", b"LIST", key]),
         }
     }
 

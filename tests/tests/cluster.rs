@@ -239,6 +239,7 @@ fn the_key_of_a_command_decides_its_node_in_a_cluster() {
         "SESSION.ENTITY HELP",
         "SESSION.AGENT HELP",
         "SESSION.ANCHOR HELP",
+        "SESSION.INDEX HELP",
     ] {
         for node in cluster.nodes() {
             node.run(help);

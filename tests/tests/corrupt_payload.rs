@@ -34,6 +34,9 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
         > SESSION.ANCHOR ADD anchors s3 OUTCOME broke
         > SESSION.CREATE long LIMIT maxlen 0
         > SESSION.CREATE holes LIMIT maxlen 0
+        > SESSION.CREATE first INDEX directory ALIAS home AT 1000
+        > SESSION.CREATE second INDEX directory
+        > SESSION.CREATE third INDEX directory ALIAS "münchen 2" AUTONAME AT 2000
         "#,
     );
     for n in 0..60 {
@@ -48,10 +51,10 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
     server.run("SESSION.POP holes COUNT 5");
     server.run("SESSION.WINDOW holes MAXLEN 40");
     let dump = |key: &&str| bytes(&server.call(&["DUMP", key]));
-    ["empty", "anchors", "full", "agents", "long", "holes"]
+    let dumps = ["empty", "anchors", "full", "agents", "long", "holes", "directory"]
         .iter()
-        .map(dump)
-        .collect()
+        .map(dump);
+    dumps.collect()
 }
 
 /// Spoils bytes: bits, numbers, lengths, pieces from elsewhere.
@@ -152,7 +155,14 @@ fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 /// Every reading and writing command.
-const COMMANDS: [&str; 69] = [
+const COMMANDS: [&str; 76] = [
+    "SESSION.INDEX LEN k",
+    "SESSION.INDEX LIST k",
+    "SESSION.INDEX LIST k MATCH *o* BYACTIVITY LIMIT 0 5",
+    "SESSION.INDEX RESOLVE k home",
+    "SESSION.INDEX ADD k second ALIAS home",
+    "DEL member",
+    "SESSION.CREATE member INDEX k ALIAS other",
     "TYPE k",
     "DEBUG DIGEST-VALUE k",
     "MEMORY USAGE k",
@@ -284,8 +294,8 @@ fn every_truncation_and_every_byte_of_a_small_payload() {
     let originals = originals(&server);
     let mut client = server.client();
     let mut variants = Vec::new();
-    // A session and anchors.
-    for small in &originals[..2] {
+    // An empty session, anchors and a directory.
+    for small in originals[..2].iter().chain(originals.last()) {
         for at in HEADER_LEN..small.len() - FOOTER_LEN {
             for byte in 0..=255u8 {
                 if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
@@ -317,6 +327,8 @@ fn every_truncation_and_every_byte_of_a_small_payload() {
             talk::split("SESSION.INFO k"),
             talk::split("SESSION.ANCHOR GET k"),
             talk::split("SESSION.ANCHOR ADD k s2"),
+            talk::split("SESSION.INDEX LIST k"),
+            talk::split("SESSION.INDEX ADD k second"),
             talk::split("DEL k"),
         ];
         client

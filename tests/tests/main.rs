@@ -9,6 +9,7 @@ mod edit;
 mod entity;
 mod event;
 mod guards;
+mod index;
 mod noop;
 mod random;
 mod range;

@@ -72,6 +72,26 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
             "SESSION.ANCHOR ADD absent s1 MAXAGE 1 AT 5000 MAXLEN 0",
             "(integer) 0",
         ),
+        (
+            "> DEL k i\n> SESSION.CREATE k INDEX i ALIAS a",
+            "SESSION.CREATE absent INDEX i ALIAS a OPEN STATE other EX 5",
+            "…",
+        ),
+        (
+            "> DEL k i\n> SESSION.CREATE k INDEX i ALIAS a",
+            "SESSION.CREATE k INDEX i ALIAS b OPEN",
+            "…",
+        ),
+        (
+            "> DEL k i\n> SESSION.CREATE k INDEX i ALIAS a",
+            "SESSION.INDEX ADD i k",
+            "(integer) 0",
+        ),
+        (
+            "> DEL k i\n> SESSION.CREATE k INDEX i ALIAS a AUTONAME",
+            "SESSION.INDEX ADD i k ALIAS a AUTONAME",
+            "(integer) 0",
+        ),
         (empty, "SESSION.GETEX absent", "(nil)"),
         (empty, "SESSION.GETEX absent EX 5", "(nil)"),
     ] {

@@ -24,6 +24,39 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     // A ttl and no expiry.
     ("create-keepttl", &["SESSION.CREATE create-keepttl ID <id> <limits> AT <t> PX 604800000"]),
     ("create-ifversion", &["SESSION.CREATE create-ifversion ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>"]),
+    ("index-create", &["SESSION.CREATE index-create INDEX index-create-i ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>"]),
+    (
+        "index-create-alias",
+        &[r#"SESSION.CREATE index-create-alias INDEX index-create-alias-i ALIAS "my \"a\"" AUTONAME ID <id> STATE INDEX <limits>
+             AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"#],
+    ),
+    ("index-create-known", &[]),
+    // Whoever follows finds in the alias what has to make way.
+    (
+        "index-create-displaces",
+        &["SESSION.CREATE index-create-displaces INDEX index-create-displaces-i ALIAS a ID <id> <limits>
+           AT <t> PX 604800000 PXAT <t+604800000>"],
+    ),
+    (
+        "index-create-prunes",
+        &["SESSION.CREATE index-create-prunes INDEX index-create-prunes-i ALIAS b PRUNED 1 0190a8b4-6d2e-7c3a-9f10-123456789abc
+           ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>"],
+    ),
+    (
+        "index-create-again",
+        &["SESSION.CREATE index-create-again INDEX index-create-again-i ID 0190a8b4-6d2e-7c3a-9f10-123456789abc <limits>
+           AT <t> PX 604800000 PXAT <t+604800000>"],
+    ),
+    ("index-add", &["SESSION.INDEX ADD index-add-i index-add"]),
+    ("index-add-alias", &[r#"SESSION.INDEX ADD index-add-alias-i index-add-alias ALIAS "my \"a\"" AUTONAME"#]),
+    ("index-add-known", &[]),
+    ("index-add-renames", &["SESSION.INDEX ADD index-add-renames-i index-add-renames ALIAS b"]),
+    ("index-add-moves", &["SESSION.INDEX ADD index-add-moves-i index-add-moves"]),
+    ("index-add-displaces-two", &["SESSION.INDEX ADD index-add-displaces-two-i index-add-displaces-two ALIAS b"]),
+    (
+        "index-add-prunes",
+        &["SESSION.INDEX ADD index-add-prunes-i index-add-prunes ALIAS b PRUNED 1 0190a8b4-6d2e-7c3a-9f10-123456789abc"],
+    ),
     // Implicit creation: the expiry is the creation's.
     (
         "append-creates-msg",
@@ -474,6 +507,11 @@ fn an_error_propagates_nothing() {
             "SESSION.EVENT ADD absent pass CHANGE []",
             "SESSION.ANCHOR ADD k s1",
             "SESSION.ANCHOR ADD absent s1 PERF x",
+            "SESSION.CREATE new INDEX k",
+            "SESSION.CREATE new INDEX absent ALIAS a/b",
+            "SESSION.CREATE k INDEX absent ALIAS a",
+            "SESSION.INDEX ADD absent absent2",
+            "SESSION.INDEX ADD k k",
         ] {
             assert!(server.say(command).starts_with("(error)"), "{command}");
         }
@@ -495,6 +533,10 @@ fn an_error_propagates_nothing() {
             "EVENT HELP",
             "ANCHOR GET absent",
             "ANCHOR HELP",
+            "INDEX RESOLVE absent a",
+            "INDEX LIST absent",
+            "INDEX LEN absent",
+            "INDEX HELP",
         ] {
             server.run(&format!("SESSION.{reading}"));
         }
@@ -590,6 +632,8 @@ fn a_replica_reads_and_does_not_write() {
         .chain(
             [
                 "SESSION.CREATE new",
+                "SESSION.CREATE new INDEX i",
+                "SESSION.INDEX ADD i k",
                 "SESSION.GETEX k",
                 "SESSION.LOAD new x",
                 "SESSION.ANCHOR ADD new s1",

@@ -45,6 +45,89 @@ pub fn all() -> Vec<Scenario> {
     add("create-keepttl", &["SESSION.CREATE KEY KEEPTTL"]);
     add("create-ifversion", &["SESSION.CREATE KEY IFVERSION 0"]);
 
+    add("index-create", &["SESSION.CREATE KEY INDEX KEY-i"]);
+    add(
+        "index-create-alias",
+        &[r#"SESSION.CREATE KEY OPEN ALIAS "my \"a\"" AUTONAME EX 1000 AT 5000 INDEX KEY-i STATE INDEX"#],
+    );
+    add(
+        "index-create-known",
+        &[
+            "SESSION.CREATE KEY INDEX KEY-i ALIAS a",
+            "SESSION.CREATE KEY-new INDEX KEY-i ALIAS a OPEN",
+        ],
+    );
+    add(
+        "index-create-displaces",
+        &[
+            "SESSION.CREATE KEY-old INDEX KEY-i ALIAS a",
+            "DEL KEY-old",
+            "SESSION.CREATE KEY INDEX KEY-i ALIAS a",
+        ],
+    );
+    add(
+        "index-create-prunes",
+        &[
+            "SESSION.CREATE KEY-old INDEX KEY-i ALIAS a ID 0190a8b4-6d2e-7c3a-9f10-123456789abc",
+            "DEL KEY-old",
+            "SESSION.CREATE KEY INDEX KEY-i ALIAS b",
+        ],
+    );
+    add(
+        "index-create-again",
+        &[
+            "SESSION.CREATE KEY-old INDEX KEY-i ALIAS a ID 0190a8b4-6d2e-7c3a-9f10-123456789abc",
+            "RENAME KEY-old KEY-gone",
+            "SESSION.CREATE KEY INDEX KEY-i ID 0190A8B4-6D2E-7C3A-9F10-123456789ABC",
+        ],
+    );
+    add("index-add", &[FIVE, "SESSION.INDEX ADD KEY-i KEY"]);
+    add(
+        "index-add-alias",
+        &[FIVE, r#"session.index add KEY-i KEY alias "my \"a\"" autoname"#],
+    );
+    add(
+        "index-add-known",
+        &[
+            "SESSION.CREATE KEY INDEX KEY-i ALIAS a",
+            "SESSION.INDEX ADD KEY-i KEY ALIAS a",
+        ],
+    );
+    add(
+        "index-add-renames",
+        &[
+            "SESSION.CREATE KEY INDEX KEY-i ALIAS a",
+            "SESSION.INDEX ADD KEY-i KEY ALIAS b",
+        ],
+    );
+    add(
+        "index-add-moves",
+        &[
+            "SESSION.CREATE KEY-old INDEX KEY-i ALIAS a",
+            "RENAME KEY-old KEY",
+            "SESSION.INDEX ADD KEY-i KEY",
+        ],
+    );
+    add(
+        "index-add-displaces-two",
+        &[
+            "SESSION.CREATE KEY INDEX KEY-i ALIAS a",
+            "SESSION.CREATE KEY-old INDEX KEY-i ALIAS b",
+            "DEL KEY KEY-old",
+            FIVE,
+            "SESSION.INDEX ADD KEY-i KEY ALIAS b",
+        ],
+    );
+    add(
+        "index-add-prunes",
+        &[
+            "SESSION.CREATE KEY-old INDEX KEY-i ALIAS a ID 0190a8b4-6d2e-7c3a-9f10-123456789abc",
+            "DEL KEY-old",
+            "SESSION.CREATE KEY",
+            "SESSION.INDEX ADD KEY-i KEY ALIAS b",
+        ],
+    );
+
     add("append-creates-msg", &["SESSION.APPEND KEY MSG user hi"]);
     add(
         "append-creates-json",
@@ -659,6 +742,32 @@ pub fn set_up_others(server: &Server) {
         b"\0",
         b"PERF",
         &[b'1'; 65_536],
+    ]);
+    for n in 0..200 {
+        let alias = if n % 3 == 0 {
+            String::new()
+        } else {
+            format!("ALIAS \"münchen {n}\"")
+        };
+        let autoname = if n % 6 == 1 { "AUTONAME" } else { "" };
+        server.run(&format!(
+            "SESSION.CREATE member-{n} INDEX members {alias} {autoname} AT {}",
+            n * 7 % 90
+        ));
+    }
+    server.run("DEL member-3 member-77");
+    server.run("RENAME member-4 member-renamed");
+    server.run("SESSION.INDEX ADD members member-renamed");
+    server.run("RENAME member-5 member-lost");
+    server.run("SESSION.INDEX ADD others member-6 ALIAS elsewhere");
+    server.call(&[&b"SESSION.CREATE"[..], b"member \xff\0\r\n", b"INDEX", b"members"]);
+    server.call(&[
+        &b"SESSION.CREATE"[..],
+        b"member-named",
+        b"INDEX",
+        b"members",
+        b"ALIAS",
+        &[b'x'; 255],
     ]);
     long(b"binary \x00\xff\r\n", 3);
     long(b"", 3);

@@ -93,6 +93,8 @@ fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
         "SESSION.META k '{\"a\":1}'",
         "SESSION.ENTITY MENTION k ID e",
         "SESSION.ENTITY MENTION new ID e",
+        "SESSION.CREATE new INDEX i ALIAS a",
+        "SESSION.INDEX ADD i k",
     ] {
         assert_eq!(
             server.say(grows),
@@ -116,6 +118,9 @@ fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
         "SESSION.ENTITY RESOLVE k he",
         "SESSION.ENTITY FORGET k 1 e",
         "SESSION.ENTITY HELP",
+        "SESSION.INDEX RESOLVE i a",
+        "SESSION.INDEX LIST i",
+        "SESSION.INDEX LEN i",
     ] {
         server.run(allowed);
     }
@@ -170,7 +175,10 @@ fn command_docs_tell_every_argument() {
     let server = Server::start();
     let w = "IFVERSION LEASE AT EX PX PXAT PERSIST KEEPTTL";
     for (name, tokens) in [
-        ("create", format!("OPEN ID SCOPE STATE META LIMIT PIN {w}")),
+        (
+            "create",
+            format!("INDEX ALIAS AUTONAME OPEN ID SCOPE STATE META LIMIT PIN {w}"),
+        ),
         (
             "append",
             format!("XX DEDUP MAXLEN TOKENS EVICTED MSG JSON NAME ID TOOL_CALL_ID TOOL_CALL REF {w}"),
@@ -474,6 +482,8 @@ fn each_write_notifies() {
     for (command, expected) in [
         ("SESSION.CREATE k", &["session.create"][..]),
         ("SESSION.CREATE k OPEN", &[]),
+        // A directory sends none.
+        ("SESSION.INDEX ADD i k ALIAS a", &[]),
         (five, &["session.append"]),
         (
             "SESSION.APPEND k MAXLEN 4 MSG user hi",

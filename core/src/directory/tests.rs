@@ -253,6 +253,22 @@ fn a_page_visits_no_more_entries_than_it_needs() {
 }
 
 #[test]
+fn a_page_of_a_hundred_thousand_costs_what_a_page_of_a_hundred_does() {
+    for entries in [100, 100_000] {
+        let directory = numbered(entries);
+        for count in [1, 10, 100] {
+            let mut visited = 0;
+            let page = Page { offset: 0, count };
+            let shown = directory.list(None, page, |_| {
+                visited += 1;
+                Some(())
+            });
+            assert_eq!((shown.len() as u64, visited), (count, count), "{count} of {entries}");
+        }
+    }
+}
+
+#[test]
 fn a_copy_goes_its_own_way() {
     let mut directory = numbered(3);
     let copy = directory.clone();

@@ -1,0 +1,510 @@
+//! `SESSION.INDEX`: the directory of a scope's sessions, by id, alias and creation.
+//!
+//! A directory knows keys and ids; whether a key still holds that session, and what there is to say of it, is looked up in the session at
+//! each reading ([`LookUp`]). These are the only keys that a command of the module reads without declaring them, and none of them is ever
+//! written: what is written is the directory and the session that is being registered, both of which are arguments.
+//!
+//! What is no longer live is a fact that only the primary finds out. It sends it along, in a form that is taken from a primary and
+//! from an append-only file only, behind `INDEX index` and `ALIAS name`, or behind the key of `SESSION.INDEX ADD`:
+//!
+//! ```text
+//! PRUNED numids id [id ...]
+//! ```
+//!
+//! Whoever follows removes these, registers the session and asks nothing: an entry that is in the way of its key or alias goes, as it has
+//! gone on the primary, where it was found dead.
+
+use redis_session_core::directory::{
+    check_alias, parse_id, Directory, Entry, NewAlias, Page, Registered, Registration,
+};
+use redis_session_core::Session;
+use uuid::Uuid;
+
+use super::help;
+use crate::args::{self, is, once, once_flag, Cursor};
+use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Found, Handler, Word, WriteKey, WRONGTYPE};
+use crate::table::{arg, block, flag, key, opt, token, Access, ArgSpec, Command, KeySpec, Kind};
+use crate::value::directory::DirectoryValue;
+use crate::value::session::SessionValue;
+use crate::write::Target;
+use crate::{error, slot};
+
+pub const COMMAND: Command = Command {
+    name: "SESSION.INDEX",
+    summary: "Finds and lists the sessions of a scope, and names them",
+    complexity: "Depends on the subcommand",
+    flags: "",
+    subcommands: &[RESOLVE, LIST, ADD, LEN, HELP],
+    ..Command::BLANK
+};
+
+const RESOLVE: Command = Command {
+    name: "RESOLVE",
+    summary: "Returns the session that an alias or an id means",
+    complexity: "O(log(N)) with N the entries of the directory",
+    arity: 4,
+    flags: "readonly fast",
+    acl: "read fast",
+    keys: &[KeySpec::at(2, Access::READ)],
+    args: &[key("index"), arg("alias-or-id", Kind::Str)],
+    reply: "Map `id`, `key`, `alias` (nil if it has none); nil if there is no such session.",
+    details: "Ids compare without case, aliases with it. An entry whose key no longer holds that session is not found.",
+    entry: entry::<IndexResolve>(),
+    ..Command::BLANK
+};
+
+const LIST: Command = Command {
+    name: "LIST",
+    summary: "Returns the sessions of a directory, the newest created or the most recently active first",
+    complexity: "O(M) with M the offset, the count and the dead entries on the way; with MATCH and BYACTIVITY O(N) with N the entries of \
+                 the directory",
+    arity: -3,
+    flags: "readonly",
+    acl: "read slow",
+    keys: &[KeySpec::at(2, Access::READ)],
+    args: &[
+        key("index"),
+        opt(token("MATCH", arg("pattern", Kind::Str))),
+        flag("BYACTIVITY"),
+        opt(token(
+            "LIMIT",
+            block("limit", &[arg("offset", Kind::Int), arg("count", Kind::Int)]),
+        )),
+    ],
+    reply: "Array of `{\"id\",\"key\",\"alias\",\"autoname\",\"created_at\",\"last_activity\",\"state\",\"message_count\"}` as JSON.",
+    details: "Of equal times the one registered later comes first. `MATCH` is a glob that the alias has to match; none is an empty one. A \
+              negative count is no bound. An entry whose key no longer holds that session is not listed. What is shown is looked up in the \
+              sessions, whatever the caller's key patterns: guard the directory's key.",
+    entry: entry::<IndexList>(),
+    ..Command::BLANK
+};
+
+const ADD: Command = Command {
+    name: "ADD",
+    summary: "Registers a session in a directory, or gives a registered one another alias or key",
+    complexity: "O(log(N)) with N the entries of the directory",
+    arity: -4,
+    flags: "write deny-oom fast",
+    acl: "write fast",
+    keys: &[KeySpec::at(2, Access::READ_INSERT), KeySpec::at(3, Access::UPDATE)],
+    args: &[key("index"), key("key"), ALIAS],
+    reply: "1, or 0 for a session that was registered.",
+    details: "The directory is created if needed. Without `ALIAS` a registered session keeps the one it has. The session's id, content, \
+              version and expiry stay as they are, so neither its lease nor its being closed is asked; its `alias` becomes the one given. An \
+              alias of another living session is `ALIASINUSE`; of one that is gone it is free. A session is registered under one key: adding \
+              a copy, which has its id, moves the entry to the copy.",
+    entry: entry::<IndexAdd>(),
+    ..Command::BLANK
+};
+
+const LEN: Command = Command {
+    name: "LEN",
+    summary: "Returns how many sessions of a directory there are",
+    complexity: "O(N) with N the entries of the directory: each one's key is looked up",
+    arity: 3,
+    flags: "readonly",
+    acl: "read slow",
+    keys: &[KeySpec::at(2, Access::LOOK)],
+    args: &[key("index")],
+    reply: "Integer.",
+    entry: entry::<IndexLen>(),
+    ..Command::BLANK
+};
+
+const HELP: Command = help::row(entry::<IndexHelp>());
+
+/// `[ALIAS name [AUTONAME]]`.
+pub const ALIAS: ArgSpec = opt(token(
+    "ALIAS",
+    block("alias", &[arg("name", Kind::Str), flag("AUTONAME")]),
+));
+
+pub struct IndexResolve;
+pub struct IndexList;
+pub struct IndexAdd;
+pub struct IndexLen;
+pub struct IndexHelp;
+
+/// How many entries each registration looks at, to remove those that are dead. With two, all are looked at again within as many
+/// registrations as there are entries.
+const PRUNED_AT_ONCE: usize = 3;
+
+/// The value of `ALIAS`.
+#[derive(Clone, Copy)]
+pub struct AliasOption<'a> {
+    arg: Arg<'a>,
+    pub alias: NewAlias<'a>,
+}
+
+impl<'a> AliasOption<'a> {
+    /// What follows the word `ALIAS`.
+    pub fn parse(cursor: &mut Cursor<'a>, word: Arg<'a>) -> args::Result<Self> {
+        let arg = cursor.value(word)?;
+        let name = check_alias(arg.bytes()).map_err(error::bad_alias)?;
+        let is_autoname = cursor.peek().is_some_and(|word| is(word, "AUTONAME"));
+        if is_autoname {
+            cursor.next();
+        }
+        Ok(AliasOption {
+            arg,
+            alias: NewAlias { name, is_autoname },
+        })
+    }
+}
+
+/// What a primary has found dead, where `word` is the `PRUNED` of one.
+pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> args::Result<Option<Vec<Uuid>>> {
+    if !is(word, "PRUNED") || !ctx.obeys_primary() {
+        return Ok(None);
+    }
+    let count = cursor.int(word, "PRUNED", 0, i64::from(u32::MAX))?;
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let id = cursor.value(word)?;
+        ids.push(parse_id(id.bytes()).ok_or_else(|| error::syntax(id.bytes()))?);
+    }
+    Ok(Some(ids))
+}
+
+/// Reads sessions by the keys that a directory has for them, leaving no trace on them.
+struct LookUp<'c, 'a> {
+    ctx: &'c Ctx,
+    index: Arg<'a>,
+    /// In a cluster, the directory's: a key of another one is not this node's to read, now or tomorrow.
+    slot: Option<u16>,
+}
+
+impl<'c, 'a> LookUp<'c, 'a> {
+    fn new(ctx: &'c Ctx, index: Arg<'a>) -> Self {
+        LookUp {
+            ctx,
+            index,
+            slot: ctx.in_cluster().then(|| slot::of(index.bytes())),
+        }
+    }
+
+    /// Reads the session of an entry; `None`: the key no longer holds it. Whatever else is at the key is left alone.
+    fn find<R>(&self, entry: &Entry, read: impl FnOnce(&Session) -> R) -> Option<R> {
+        if self.slot.is_some_and(|slot| slot::of(entry.key()) != slot) {
+            return None;
+        }
+        let found = self.ctx.peek(entry.key(), |value: &SessionValue| {
+            let session = value.session();
+            (session.id() == entry.id()).then(|| read(session))
+        });
+        found.flatten()
+    }
+
+    fn is_live(&self, entry: &Entry) -> bool {
+        self.find(entry, |_| ()).is_some()
+    }
+
+    /// Whether the session of an entry that was not found may be on another node, because its slot and with it the directory's is just being
+    /// moved: such an entry is shown nowhere, but neither removed nor is its alias given away.
+    fn may_be_elsewhere(&self, entry: &Entry) -> bool {
+        self.slot == Some(slot::of(entry.key())) && self.ctx.may_be_elsewhere(self.index, entry.key())
+    }
+}
+
+/// A directory opened to register the session at one key.
+pub struct Registrar<'c, 'a> {
+    opened: WriteKey<'c, DirectoryValue>,
+    look_up: LookUp<'c, 'a>,
+    key: Arg<'a>,
+}
+
+impl<'c, 'a> Registrar<'c, 'a> {
+    pub fn open(ctx: &'c Ctx, index: Arg<'a>, key: Arg<'a>) -> args::Result<Self> {
+        let opened = ctx.open_key_write::<DirectoryValue>(index);
+        if let Found::WrongType = opened.get() {
+            return Err(WRONGTYPE.into());
+        }
+        Ok(Registrar {
+            opened,
+            look_up: LookUp::new(ctx, index),
+            key,
+        })
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        match self.opened.get() {
+            Found::Value(value) => Some(value.directory()),
+            _ => None,
+        }
+    }
+
+    /// The entry that has this alias, and what `read` says of its session, if that is live.
+    pub fn holder<R>(&self, alias: &NewAlias<'_>, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
+        let entry = self.directory()?.by_alias(alias.name.as_bytes())?;
+        self.look_up.find(entry, read).map(|found| (entry, found))
+    }
+
+    /// Refuses an alias that another session has than that of `id`, which is at the key. What a primary sends has been judged there.
+    fn check_alias(&self, ctx: &Ctx, alias: &NewAlias<'_>, id: Uuid) -> args::Result<()> {
+        let holder = self
+            .directory()
+            .and_then(|directory| directory.by_alias(alias.name.as_bytes()));
+        let Some(holder) = holder.filter(|holder| holder.id() != id && holder.key() != self.key.bytes()) else {
+            return Ok(());
+        };
+        if self.look_up.is_live(holder) {
+            if !ctx.obeys_primary() {
+                return Err(error::alias_in_use(&alias.name, holder.id()));
+            }
+        } else if !ctx.obeys_primary() && self.look_up.may_be_elsewhere(holder) {
+            return Err(error::try_again());
+        }
+        Ok(())
+    }
+
+    /// The same as [`Registrar::holder`] of the entry of this id.
+    pub fn known<R>(&self, id: Uuid, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
+        let entry = self.directory()?.by_id(id)?;
+        self.look_up.find(entry, read).map(|found| (entry, found))
+    }
+
+    /// Registers a session that was only now made at the key. An entry of its id is another one's, which is gone.
+    pub fn register_new(&mut self, session: &Session, alias: Option<AliasOption<'a>>, pruning: Pruning) -> Vec<Uuid> {
+        self.directory_mut().remove(session.id());
+        self.register(session, alias);
+        self.prune(pruning)
+    }
+
+    fn register(&mut self, session: &Session, alias: Option<AliasOption<'a>>) -> Registered {
+        let key = self.key.bytes();
+        self.directory_mut().register(&Registration {
+            id: session.id(),
+            key,
+            created_at_ms: session.created_at_ms(),
+            alias: alias.map(|option| option.alias),
+        })
+    }
+
+    /// Removes entries that are dead, some or as told; returns which.
+    fn prune(&mut self, pruning: Pruning) -> Vec<Uuid> {
+        let key = self.key.bytes();
+        let Found::Value(value) = self.opened.get_mut() else {
+            return Vec::new();
+        };
+        let directory = value.directory_mut();
+        match pruning {
+            Pruning::AsTold(mut ids) => {
+                ids.retain(|id| directory.remove(*id));
+                ids
+            }
+            // The session at the key is open, and has just been registered.
+            Pruning::Some => directory.prune(PRUNED_AT_ONCE, |entry| {
+                entry.key() == key || self.look_up.is_live(entry) || self.look_up.may_be_elsewhere(entry)
+            }),
+        }
+    }
+
+    fn directory_mut(&mut self) -> &mut Directory {
+        if let Found::Missing = self.opened.get() {
+            self.opened.set_value(DirectoryValue::new(Directory::default()));
+        }
+        match self.opened.get_mut() {
+            Found::Value(value) => value.directory_mut(),
+            _ => unreachable!("another type is refused when the directory is opened"),
+        }
+    }
+}
+
+/// Who says which entries are dead.
+pub enum Pruning {
+    /// This server, of a few at each write.
+    Some,
+    /// A primary.
+    AsTold(Vec<Uuid>),
+}
+
+impl Pruning {
+    /// What a primary has told, if it is one's command.
+    pub fn of(obeys: bool, told: Option<Vec<Uuid>>) -> Self {
+        if obeys {
+            Pruning::AsTold(told.unwrap_or_default())
+        } else {
+            Pruning::Some
+        }
+    }
+}
+
+/// Adds `[ALIAS name [AUTONAME]] [PRUNED numids id …]` to a replicated command.
+pub fn add_to<'a>(effect: &mut Effect<'a>, alias: Option<AliasOption<'a>>, pruned: &[Uuid]) {
+    if let Some(option) = alias {
+        effect.word(Word::Alias).arg(option.arg);
+        if option.alias.is_autoname {
+            effect.word(Word::AutoName);
+        }
+    }
+    if !pruned.is_empty() {
+        effect.word(Word::Pruned).int(pruned.len() as i64);
+        for id in pruned {
+            effect.bytes(id.hyphenated().to_string().as_bytes());
+        }
+    }
+}
+
+impl Handler for IndexResolve {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let opened = ctx.open_key_read::<DirectoryValue>(args[2]);
+        let found = opened
+            .value()?
+            .and_then(|value| value.directory().resolve(args[3].bytes()))
+            .filter(|entry| LookUp::new(ctx, args[2]).is_live(entry));
+        let Some(entry) = found else {
+            ctx.reply_null();
+            return Ok(());
+        };
+        ctx.reply_map(3);
+        ctx.reply_bulk(b"id");
+        ctx.reply_bulk(entry.id().hyphenated().to_string().as_bytes());
+        ctx.reply_bulk(b"key");
+        ctx.reply_bulk(entry.key());
+        ctx.reply_bulk(b"alias");
+        match entry.alias() {
+            Some(alias) => ctx.reply_bulk(alias.as_bytes()),
+            None => ctx.reply_null(),
+        }
+        Ok(())
+    }
+}
+
+impl Handler for IndexList {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let mut cursor = Cursor::at(args, 3);
+        let (mut pattern, mut by_activity, mut limit) = (None, false, None);
+        while let Some(word) = cursor.next() {
+            if is(word, "MATCH") {
+                let value = cursor.value(word)?;
+                once(&mut pattern, word, value.bytes())?;
+            } else if is(word, "BYACTIVITY") {
+                once_flag(&mut by_activity, word)?;
+            } else if is(word, "LIMIT") {
+                let offset = cursor.int(word, "LIMIT offset", 0, i64::MAX)?;
+                let count = cursor.int(word, "LIMIT count", i64::MIN, i64::MAX)?;
+                let page = Page {
+                    offset: offset as u64,
+                    count: u64::try_from(count).unwrap_or(u64::MAX),
+                };
+                once(&mut limit, word, page)?;
+            } else {
+                return Err(error::syntax(word.bytes()));
+            }
+        }
+        let page = limit.unwrap_or(Page::ALL);
+        let opened = ctx.open_key_read::<DirectoryValue>(args[2]);
+        let Some(value) = opened.value()? else {
+            ctx.reply_array(0);
+            return Ok(());
+        };
+        let (directory, look_up, now_ms) = (value.directory(), LookUp::new(ctx, args[2]), ctx.now_ms());
+        let json_of = |entry: &Entry, session: &Session| {
+            let mut json = Vec::with_capacity(256);
+            entry.write_json(session, now_ms, &mut json);
+            json
+        };
+        let list = ctx.reply_array_postponed();
+        if by_activity {
+            let active = |entry: &Entry| look_up.find(entry, |session| (session.last_activity_ms(), ()));
+            for (entry, ()) in directory.list_by_activity(pattern, page, active) {
+                if let Some(json) = look_up.find(entry, |session| json_of(entry, session)) {
+                    ctx.reply_bulk(&json);
+                }
+            }
+        } else {
+            // Of those that are passed over nothing is composed.
+            let mut living = 0;
+            let shown = |entry: &Entry| {
+                let json = look_up.find(entry, |session| match living < page.offset {
+                    true => Vec::new(),
+                    false => json_of(entry, session),
+                });
+                living += u64::from(json.is_some());
+                json
+            };
+            for (_, json) in directory.list(pattern, page, shown) {
+                ctx.reply_bulk(&json);
+            }
+        }
+        list.end();
+        Ok(())
+    }
+}
+
+impl Handler for IndexAdd {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let (index, key) = (args[2], args[3]);
+        let mut cursor = Cursor::at(args, 4);
+        let (mut alias, mut told) = (None, None);
+        while let Some(word) = cursor.next() {
+            if is(word, "ALIAS") {
+                let option = AliasOption::parse(&mut cursor, word)?;
+                once(&mut alias, word, option)?;
+            } else if let Some(ids) = parse_pruned(ctx, &mut cursor, word)? {
+                once(&mut told, word, ids)?;
+            } else {
+                return Err(error::syntax(word.bytes()));
+            }
+        }
+        let mut registrar = Registrar::open(ctx, index, key)?;
+        let mut target = Target::open_existing(ctx, key)?;
+        let Some(session) = target.session() else {
+            return Err(error::no_session(key.bytes()));
+        };
+        if let Some(option) = &alias {
+            registrar.check_alias(ctx, &option.alias, session.id())?;
+        }
+        let registered = registrar.register(session, alias);
+        let is_renamed = alias.is_some_and(|option| {
+            target
+                .change(|session| session.set_alias(Some(&option.alias.name)))
+                .unwrap_or(false)
+        });
+        let pruned = if registered.changed {
+            registrar.prune(Pruning::of(ctx.obeys_primary(), told))
+        } else {
+            Vec::new()
+        };
+        drop(target);
+        drop(registrar);
+        ctx.reply_i64(i64::from(registered.is_new));
+        if !registered.changed && !is_renamed {
+            return Ok(());
+        }
+        let mut effect = ctx.effect(c"SESSION.INDEX");
+        effect.word(Word::Add).arg(index).arg(key);
+        add_to(&mut effect, alias, &pruned);
+        ctx.replicate(&effect);
+        if registered.changed {
+            ctx.signal_modified(index);
+        }
+        if is_renamed {
+            ctx.signal_modified(key);
+        }
+        Ok(())
+    }
+}
+
+impl Handler for IndexLen {
+    fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
+        let opened = ctx.open_key_read::<DirectoryValue>(args[2]);
+        let living = opened.value()?.map_or(0, |value| {
+            let look_up = LookUp::new(ctx, args[2]);
+            value
+                .directory()
+                .newest_first()
+                .filter(|entry| look_up.is_live(entry))
+                .count()
+        });
+        ctx.reply_i64(living as i64);
+        Ok(())
+    }
+}
+
+impl Handler for IndexHelp {
+    fn run(ctx: &mut Ctx, _args: Args<'_>) -> Result<(), ErrorReply> {
+        help::reply(ctx, &COMMAND);
+        Ok(())
+    }
+}
