@@ -165,6 +165,31 @@ pub fn read_members<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Resul
     Ok(())
 }
 
+/// Reads the object that `text` begins with, apart from white space, and returns what stands behind it. Only the object has to be UTF-8.
+#[inline(always)]
+pub(crate) fn read_front_object<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Result<&'a [u8]> {
+    let mut seen = 0;
+    let rest = object(text, text, 0, &mut seen, members)?;
+    if seen != 0 {
+        check_utf8(&text[..text.len() - rest.len()])?;
+    }
+    Ok(rest)
+}
+
+/// Reads the value that `text` begins with, apart from white space, and returns it and what stands behind it. Only the value has to be
+/// UTF-8.
+pub(crate) fn read_front(text: &[u8]) -> Result<(Value<'_>, &[u8])> {
+    let (value, rest) = match behind(text, b'"') {
+        Some(string) => {
+            let (string, rest) = string_behind_quote(text, string, &mut 0)?;
+            (Value::String(string), rest)
+        }
+        None => other_value(text, text, 0)?,
+    };
+    check_utf8(&text[..text.len() - rest.len()])?;
+    Ok((value, rest))
+}
+
 /// Whether `text` is one JSON object that may hold objects which [`read_object`] has accepted: what the engine composes of accepted parts
 /// stays readable.
 pub fn is_composed_object(text: &[u8]) -> bool {
@@ -234,7 +259,7 @@ fn check_utf8(text: &[u8]) -> Result<()> {
 }
 
 #[inline]
-fn skip_space(rest: &[u8]) -> &[u8] {
+pub(crate) fn skip_space(rest: &[u8]) -> &[u8] {
     match rest.first() {
         // Above all white space in one comparison.
         Some(b'!'..) | None => rest,

@@ -14,6 +14,7 @@
 //! | [`directory`] | [`Directory`]: which sessions a scope has, by id, alias, key and creation; [`glob`] for its `MATCH` |
 //! | [`anchor`] | [`Anchors`]: what recent sessions did to one entity |
 //! | [`entity`], [`dedup`], [`limits`] | what a session knows beside its messages |
+//! | [`layout`] | the legacy layouts that become sessions: told apart by type and shape |
 //! | [`json`], [`time`], [`hash`], [`shared`] | the ground: a strict JSON reader, ISO 8601, stable hashes, bodies kept once |
 //!
 //! A tool call and its answer leave the window together or not at all:
@@ -61,6 +62,7 @@ pub mod glob;
 pub mod hash;
 pub mod json;
 mod kind;
+pub mod layout;
 pub mod limits;
 pub mod log;
 pub mod message;

@@ -304,7 +304,7 @@ fn time_of_any_string(raw: &[u8], is_escaped: bool) -> Option<i64> {
 }
 
 /// Seconds below 1e11, else milliseconds.
-fn time_of_number(value: Value<'_>) -> Option<i64> {
+pub(crate) fn time_of_number(value: Value<'_>) -> Option<i64> {
     let Value::Number(digits) = value else { return None };
     let number: f64 = text(digits).parse().ok()?;
     let time_ms = if number < 1e11 { number * 1000.0 } else { number };

@@ -50,7 +50,7 @@ use crate::varint;
 pub const FORMAT: u8 = 1;
 
 /// Counters stay far below where they would overflow.
-const MAX_COUNTER: u64 = 1 << 62;
+pub(crate) const MAX_COUNTER: u64 = 1 << 62;
 
 const LZ4: u8 = 1;
 

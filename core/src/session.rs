@@ -352,7 +352,7 @@ impl Session {
     }
 
     #[inline(always)]
-    fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, now: Now) {
+    pub(crate) fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, now: Now) {
         self.last_seq += 1;
         let message = NewMessage {
             seq: self.last_seq,

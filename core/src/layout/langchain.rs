@@ -1,0 +1,37 @@
+//! `langchain`: a list of messages, **newest first**.
+//!
+//! ```json
+//! {"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}
+//! ```
+
+use super::shape::Shape;
+use super::{BadLayout, Format, Items, Legacy, Sources};
+
+/// A type that says who speaks, and what is said in an object.
+#[inline]
+pub(super) fn matches(shape: Shape) -> bool {
+    shape.has(Shape::TYPE_OF_SPEAKER | Shape::DATA)
+}
+
+pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+    Ok(Legacy::new(Format::Langchain, Items::newest_first(sources.list())))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::layout::tests::{bodies, migrated, set_aside};
+    use crate::layout::{recognise_alone, Format, Source};
+
+    const HUMAN: &str = r#"{"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}"#;
+    const AI: &str = r#"{"type":"ai","data":{"content":"hello","additional_kwargs":{},"response_metadata":{},"type":"ai","name":null,"id":null,"tool_calls":[]}}"#;
+
+    #[test]
+    fn the_oldest_comes_first_then() {
+        let source = [Source::List(vec![b"late", AI.as_bytes(), b"early", HUMAN.as_bytes()])];
+        assert_eq!(recognise_alone(&source[0]), Some(Format::Langchain));
+        let (session, done) = migrated(&source, None);
+        assert_eq!(bodies(&session), [HUMAN, AI]);
+        assert_eq!(set_aside(&session), [&b"early"[..], b"late"]);
+        assert_eq!((done.messages, done.malformed, session.query_count()), (2, 2, 1));
+    }
+}
