@@ -46,6 +46,8 @@ pub static APPENDED: Count = Count::new();
 pub static EVICTED: Count = Count::new();
 pub static DEDUPLICATED: Count = Count::new();
 pub static CONFLICTS: Count = Count::new();
+pub static MIGRATED: Count = Count::new();
+pub static MALFORMED: Count = Count::new();
 pub static CHECKPOINTS: Count = Count::new();
 pub static RESTORES: Count = Count::new();
 pub static PUBLISHED: Count = Count::new();
@@ -85,9 +87,6 @@ pub fn anchors_dropped() {
     ANCHORS.moved(1, 0);
 }
 
-/// What this version has no commands for has not happened. Monitoring that reads all fields finds all fields.
-const NONE_YET: u64 = 0;
-
 pub fn write(info: &mut InfoWriter<'_>) {
     info.section(c"");
     for (name, value) in [
@@ -99,8 +98,8 @@ pub fn write(info: &mut InfoWriter<'_>) {
         (c"bytes_stored", BYTES_STORED.get()),
         (c"appended", APPENDED.get()),
         (c"evicted", EVICTED.get()),
-        (c"migrated", NONE_YET),
-        (c"malformed", NONE_YET),
+        (c"migrated", MIGRATED.get()),
+        (c"malformed", MALFORMED.get()),
         (c"deduplicated", DEDUPLICATED.get()),
         (c"conflicts", CONFLICTS.get()),
         (c"checkpoints", CHECKPOINTS.get()),

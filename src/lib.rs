@@ -12,6 +12,7 @@ mod ffi;
 mod guard;
 mod info;
 mod keys;
+mod migration;
 mod publish;
 mod settings;
 mod slot;

@@ -13,16 +13,27 @@ use uuid::Uuid;
 
 use crate::args::{Expiry, Result, WriteOptions};
 use crate::ffi::{Arg, Args, Ctx, Effect, Found, Word, WriteKey, WRONGTYPE};
+use crate::migration::Pending;
 use crate::value::session::SessionValue;
-use crate::{error, info, settings};
+use crate::{error, info, migration, settings};
 
 /// A key opened to be written.
 pub struct Target<'c> {
     key: WriteKey<'c, SessionValue>,
+    /// The session that the layout at the key becomes with the first change.
+    pending: Option<Box<PendingAt<'c>>>,
+    migrated: bool,
     /// The expiry that goes with the value from its creation on, where this command made it.
     created: Option<CreatedExpiry>,
     /// Messages that went with a change of something else.
     evicted: u64,
+}
+
+struct PendingAt<'c> {
+    ctx: &'c Ctx,
+    key: Vec<u8>,
+    now: Now,
+    migration: Box<Pending>,
 }
 
 #[derive(Clone, Copy)]
@@ -93,11 +104,78 @@ impl<'c> Target<'c> {
 
     #[inline(always)]
     pub fn open_even_closed(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
-        let target = Self::open_whatever(ctx, key);
-        if let Found::WrongType = target.key.get() {
-            return Err(WRONGTYPE.into());
+        let mut target = Self::open_whatever(ctx, key);
+        if target.is_foreign() {
+            target.look_for_layout(ctx, key)?;
         }
         Ok(target)
+    }
+
+    /// Something else than a session is there.
+    #[inline]
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.key.get(), Found::WrongType)
+    }
+
+    /// With `session.auto-migrate`, a JSON layout of one key is as good as a session. Not for what a primary sends: it has sent the
+    /// migration before.
+    #[cold]
+    #[inline(never)]
+    fn look_for_layout(&mut self, ctx: &'c Ctx, key: Arg<'_>) -> Result<()> {
+        if !settings::AUTO_MIGRATE.get() || ctx.obeys_primary() {
+            return Err(WRONGTYPE.into());
+        }
+        let now_ms = ctx.now_ms();
+        let now = Now {
+            now_ms,
+            content_ms: now_ms,
+            compress_after_bytes: settings::COMPRESS_AFTER_BYTES.get() as u32,
+        };
+        let Some(migration) = migration::of_key_alone(ctx, key, Uuid::now_v7(), now) else {
+            return Err(WRONGTYPE.into());
+        };
+        self.pending = Some(Box::new(PendingAt {
+            ctx,
+            key: key.bytes().to_vec(),
+            now,
+            migration,
+        }));
+        Ok(())
+    }
+
+    /// Makes the session of the layout that is there, if there is one, and tells replicas of it.
+    #[cold]
+    #[inline(never)]
+    pub fn migrate(&mut self) {
+        let Some(pending) = self.pending.take() else { return };
+        let PendingAt {
+            ctx,
+            key,
+            now,
+            migration,
+        } = *pending;
+        let Pending {
+            session,
+            done,
+            format,
+            expires_at_ms,
+        } = *migration;
+        let mut effect = ctx.effect(c"SESSION.MIGRATE");
+        effect.bytes(&key);
+        migration::add_facts(&mut effect, format, &session);
+        effect.word(Word::At).int(now.now_ms);
+        match (session.ttl_ms(), expires_at_ms) {
+            (0, _) => effect.word(Word::Persist),
+            (ttl_ms, None) => effect.word(Word::Px).int(ttl_ms as i64),
+            (ttl_ms, Some(at_ms)) => effect.word(Word::Px).int(ttl_ms as i64).word(Word::PxAt).int(at_ms),
+        };
+        self.key.set_value(SessionValue::new(session));
+        if expires_at_ms.is_some() {
+            self.key.set_expires_at_ms(expires_at_ms);
+        }
+        ctx.replicate(&effect);
+        migration::record(ctx, &key, format, &done);
+        self.migrated = true;
     }
 
     /// Opens a key to be replaced, whatever it holds.
@@ -105,6 +183,8 @@ impl<'c> Target<'c> {
     pub fn open_whatever(ctx: &'c Ctx, key: Arg<'_>) -> Self {
         Target {
             key: ctx.open_key_write::<SessionValue>(key),
+            pending: None,
+            migrated: false,
             created: None,
             evicted: 0,
         }
@@ -134,7 +214,7 @@ impl<'c> Target<'c> {
     pub fn session(&self) -> Option<&Session> {
         match self.key.get() {
             Found::Value(value) => Some(value.session()),
-            _ => None,
+            _ => self.pending.as_ref().map(|pending| &pending.migration.session),
         }
     }
 
@@ -211,6 +291,9 @@ impl<'c> Target<'c> {
     /// Changes the session; nothing happens where there is none.
     #[inline(always)]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> Option<R> {
+        if self.pending.is_some() {
+            self.migrate();
+        }
         match self.key.get_mut() {
             Found::Value(value) => Some(value.change(change)),
             _ => None,
@@ -227,8 +310,10 @@ impl<'c> Target<'c> {
         if self.created.is_some() || options.expiry.is_some() {
             return self.settle_as_told(options, moment, changed);
         }
+        let changed = changed || self.migrated;
         let mut settled = Settled::new(moment, changed);
         settled.evicted = self.evicted;
+        settled.migrated = self.migrated;
         if changed && !moment.obeys {
             if let Some(at_ms) = self.slide(moment.now.now_ms) {
                 settled.expiry = ExpiryFact::At(at_ms);
@@ -252,8 +337,9 @@ impl<'c> Target<'c> {
     /// The same where the session is new or its expiry has been named.
     #[inline(never)]
     fn settle_as_told(&mut self, options: &WriteOptions, moment: &Moment, changed: bool) -> Settled {
-        let mut settled = Settled::new(moment, changed);
+        let mut settled = Settled::new(moment, changed || self.migrated);
         settled.evicted = self.evicted;
+        settled.migrated = self.migrated;
         if let Some(created) = self.created {
             settled.created = true;
             settled.replaces = created.replaces;
@@ -406,6 +492,7 @@ pub struct Settled {
     expiry: ExpiryFact,
     moment: Moment,
     evicted: u64,
+    migrated: bool,
 }
 
 impl Settled {
@@ -420,6 +507,7 @@ impl Settled {
             expiry: ExpiryFact::Untouched,
             moment: *moment,
             evicted: 0,
+            migrated: false,
         }
     }
 
@@ -549,6 +637,9 @@ impl Settled {
     }
 
     fn tell(&self, ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
+        if self.migrated {
+            ctx.notify(c"session.migrate", key);
+        }
         tell(ctx, key, events);
         if self.evicted > 0 {
             info::EVICTED.add(self.evicted);

@@ -9,9 +9,9 @@ use super::{help, AT, EXPIRY, IFVERSION, LEASE as LEASE_OPTION};
 use crate::args::{self, is, once, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
+use crate::migration::Reading;
 use crate::publish::{self, Level, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 use crate::write::{Moment, NewSession, Target};
 
 pub const COMMAND: Command = Command {
@@ -236,12 +236,12 @@ impl Handler for AgentLeave {
 
 impl Handler for AgentList {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.value()? {
-            Some(value) => {
+        let opened = Reading::open(ctx, args[2])?;
+        match opened.session() {
+            Some(session) => {
                 let list = ctx.reply_array_postponed();
                 let mut json = Vec::new();
-                for (name, agent) in value.session().agents() {
+                for (name, agent) in session.agents() {
                     json.clear();
                     agent.write_json(name, &mut json);
                     ctx.reply_bulk(&json);

@@ -237,7 +237,10 @@ fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, Erro
     let options = WriteOptions::default();
     let moment = Moment::of(ctx, &options);
     let now = moment.now;
-    let mut target = Target::open_even_closed(ctx, key)?;
+    let mut target = Target::open_whatever(ctx, key);
+    if target.is_foreign() {
+        return Ok(false);
+    }
     if target.session().is_some_and(|session| session.may_be_leased()) {
         target.check_not_closed(ctx)?;
         target.check(&options, &moment)?;

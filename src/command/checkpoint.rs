@@ -9,9 +9,9 @@ use super::remove::parse_seqs;
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
 use crate::ffi::{entry, entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler, Word};
+use crate::migration::Reading;
 use crate::publish::{self, Level, Publication};
 use crate::table::{arg, block, flag, key, many, opt, token, Access, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 use crate::write::{Moment, Target};
 use crate::{error, info, settings};
 
@@ -310,8 +310,8 @@ fn store_reference(ctx: &mut Ctx, key: Arg<'_>, json: &[u8], expires_at_ms: Opti
 impl Handler for CheckpointGet {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let id = args::counter(args[3].bytes(), "checkpoint-id")?;
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        let session = opened.value()?.map(SessionValue::session);
+        let opened = Reading::open(ctx, args[2])?;
+        let session = opened.session();
         match session.and_then(|session| Some(session.checkpoint(id)?.json(session.id()))) {
             Some(json) => ctx.reply_bulk(&json),
             None => ctx.reply_null(),
@@ -322,8 +322,8 @@ impl Handler for CheckpointGet {
 
 impl Handler for CheckpointList {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        let Some(session) = opened.value()?.map(SessionValue::session) else {
+        let opened = Reading::open(ctx, args[2])?;
+        let Some(session) = opened.session() else {
             ctx.reply_array(0);
             return Ok(());
         };

@@ -5,8 +5,8 @@ use redis_session_core::ContextBounds;
 use crate::args::{is, once, Cursor};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::migration::Reading;
 use crate::table::{arg, key, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 
 use super::limit_option;
 
@@ -56,8 +56,8 @@ impl Handler for Context {
                 return Err(error::syntax(word.bytes()));
             }
         }
-        let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        let Some(session) = opened.value()?.map(SessionValue::session) else {
+        let opened = Reading::open(ctx, args[1])?;
+        let Some(session) = opened.session() else {
             ctx.reply_null();
             return Ok(());
         };

@@ -163,7 +163,14 @@ impl Handler for Create {
                 return Err(error::busy_key(key.bytes()));
             }
             check(session)?;
-            reply(ctx, session.id(), key.bytes(), false);
+            let id = session.id();
+            // What is opened may be an older layout until now.
+            target.migrate();
+            let settled = target.settle(&WriteOptions::default(), &moment, false);
+            drop(target);
+            drop(registrar);
+            reply(ctx, id, key.bytes(), false);
+            settled.publish(ctx, key, &[], &[]);
             return Ok(());
         }
         if let (Some(registrar), Some(id), false) = (&registrar, request.id, moment.obeys) {

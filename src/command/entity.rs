@@ -7,8 +7,8 @@ use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
+use crate::migration::Reading;
 use crate::table::{arg, block, flag, key, many, many_token, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 use crate::write::{Moment, NewSession, Target};
 
 pub const COMMAND: Command = Command {
@@ -264,9 +264,9 @@ impl Handler for EntityForget {
 impl Handler for EntityGet {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let id = args::text(args[BEHIND_KEY].bytes(), "id")?;
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.value()? {
-            Some(value) => match value.session().entity(id) {
+        let opened = Reading::open(ctx, args[2])?;
+        match opened.session() {
+            Some(session) => match session.entity(id) {
                 Some(entity) => reply_entity(ctx, id, entity),
                 None => ctx.reply_null(),
             },
@@ -294,12 +294,12 @@ impl Handler for EntityList {
         }
         let (offset, count) = limit.unwrap_or((0, -1));
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.value()? {
-            Some(value) => {
+        let opened = Reading::open(ctx, args[2])?;
+        match opened.session() {
+            Some(session) => {
                 let list = ctx.reply_array_postponed();
                 let of_kind = |entity: &Entity| kind.as_ref().is_none_or(|kind| folded(&entity.kind) == *kind);
-                let entities = value.session().entities().filter(|(_, entity)| of_kind(entity));
+                let entities = session.entities().filter(|(_, entity)| of_kind(entity));
                 for (id, entity) in entities.skip(offset as usize).take(count) {
                     reply_entity(ctx, id, entity);
                 }
@@ -325,9 +325,9 @@ impl Handler for EntityResolve {
                 return Err(error::syntax(word.bytes()));
             }
         }
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        let candidates = match opened.value()? {
-            Some(value) => value.session().resolve(word, any),
+        let opened = Reading::open(ctx, args[2])?;
+        let candidates = match opened.session() {
+            Some(session) => session.resolve(word, any),
             None => Vec::new(),
         };
         if all {

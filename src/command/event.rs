@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
+use crate::migration::Reading;
 use crate::publish::{self, Level, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 use crate::write::{Moment, NewSession, Target};
 use crate::{error, info};
 
@@ -260,8 +260,8 @@ impl Handler for EventRangeOf {
             }
         }
         let bounds = args::seq_bounds(args[3], args[4])?;
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        let Some(session) = opened.value()?.map(SessionValue::session) else {
+        let opened = Reading::open(ctx, args[2])?;
+        let Some(session) = opened.session() else {
             ctx.reply_array(0);
             return Ok(());
         };
@@ -289,9 +289,9 @@ impl Handler for EventRangeOf {
 
 impl Handler for EventLen {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        let opened = ctx.open_key_read::<SessionValue>(args[2]);
-        match opened.value()? {
-            Some(value) => ctx.reply_i64(value.session().event_span(ctx.now_ms()).count as i64),
+        let opened = Reading::open(ctx, args[2])?;
+        match opened.session() {
+            Some(session) => ctx.reply_i64(session.event_span(ctx.now_ms()).count as i64),
             None => ctx.reply_i64(0),
         }
         Ok(())

@@ -3,8 +3,8 @@
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::migration::Reading;
 use crate::table::{arg, flag, key, one_of, opt, token, word, Access, ArgSpec, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 use crate::write::{Moment, NewSession, Target};
 
 const MESSAGES: ArgSpec = opt(token("MESSAGES", arg("count", Kind::Int)));
@@ -87,11 +87,11 @@ fn parse(ctx: &Ctx, args: Args<'_>, writes: bool) -> args::Result<Request> {
 impl Handler for Get {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let request = parse(ctx, args, false)?;
-        let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        match opened.value()? {
-            Some(value) => {
+        let opened = Reading::open(ctx, args[1])?;
+        match opened.session() {
+            Some(session) => {
                 let messages = request.messages.unwrap_or(u64::MAX);
-                let document = value.session().document(messages, opened.expires_at_ms(), ctx.now_ms());
+                let document = session.document(messages, opened.expires_at_ms(), ctx.now_ms());
                 ctx.reply_bulk(&document);
             }
             None => ctx.reply_null(),
@@ -109,6 +109,7 @@ impl Handler for GetEx {
         let now_ms = moment.now.now_ms;
         let messages = request.messages.unwrap_or(u64::MAX);
         let mut target = Target::open_even_closed(ctx, key)?;
+        target.migrate();
         let Some(session) = target.session() else {
             if !request.create {
                 ctx.reply_null();

@@ -21,12 +21,12 @@ use redis_session_core::Session;
 use uuid::Uuid;
 
 use super::help;
-use crate::args::{self, is, once, once_flag, Cursor};
+use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Found, Handler, Word, WriteKey, WRONGTYPE};
 use crate::table::{arg, block, flag, key, opt, token, Access, ArgSpec, Command, KeySpec, Kind};
 use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
-use crate::write::Target;
+use crate::write::{Moment, Target};
 use crate::{error, slot};
 
 pub const COMMAND: Command = Command {
@@ -448,13 +448,18 @@ impl Handler for IndexAdd {
             }
         }
         let mut registrar = Registrar::open(ctx, index, key)?;
-        let mut target = Target::open_existing(ctx, key)?;
-        let Some(session) = target.session() else {
+        let mut target = Target::open_even_closed(ctx, key)?;
+        let Some(id) = target.session().map(Session::id) else {
             return Err(error::no_session(key.bytes()));
         };
         if let Some(option) = &alias {
-            registrar.check_alias(ctx, &option.alias, session.id())?;
+            registrar.check_alias(ctx, &option.alias, id)?;
         }
+        // What is registered may be an older layout until now.
+        target.migrate();
+        let Some(session) = target.session() else {
+            return Err(error::no_session(key.bytes()));
+        };
         let registered = registrar.register(session, alias);
         let is_renamed = alias.is_some_and(|option| {
             target
@@ -466,9 +471,12 @@ impl Handler for IndexAdd {
         } else {
             Vec::new()
         };
+        let options = WriteOptions::default();
+        let settled = target.settle(&options, &Moment::of(ctx, &options), false);
         drop(target);
         drop(registrar);
         ctx.reply_i64(i64::from(registered.is_new));
+        settled.publish(ctx, key, &[], &[]);
         if !registered.changed && !is_renamed {
             return Ok(());
         }

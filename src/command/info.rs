@@ -3,8 +3,9 @@
 use redis_session_core::time::iso_8601;
 
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::migration::Reading;
 use crate::table::{key, Access, Command, KeySpec};
-use crate::value::session::{id_text, SessionValue};
+use crate::value::session::id_text;
 
 pub const COMMAND: Command = Command {
     name: "SESSION.INFO",
@@ -26,8 +27,8 @@ pub struct Info;
 
 impl Handler for Info {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        let Some(session) = opened.value()?.map(SessionValue::session) else {
+        let opened = Reading::open(ctx, args[1])?;
+        let Some(session) = opened.session() else {
             ctx.reply_null();
             return Ok(());
         };

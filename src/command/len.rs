@@ -1,8 +1,8 @@
 //! `SESSION.LEN`: how many messages.
 
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::migration::Reading;
 use crate::table::{key, Access, Command, KeySpec};
-use crate::value::session::SessionValue;
 
 pub const COMMAND: Command = Command {
     name: "SESSION.LEN",
@@ -22,9 +22,9 @@ pub struct Len;
 
 impl Handler for Len {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        match opened.value()? {
-            Some(value) => ctx.reply_i64(value.session().message_count(ctx.now_ms()) as i64),
+        let opened = Reading::open(ctx, args[1])?;
+        match opened.session() {
+            Some(session) => ctx.reply_i64(session.message_count(ctx.now_ms()) as i64),
             None => ctx.reply_i64(0),
         }
         Ok(())

@@ -18,6 +18,7 @@ mod info;
 mod len;
 mod load;
 mod meta;
+mod migrate;
 mod pop;
 mod range;
 mod read;
@@ -52,6 +53,7 @@ pub const ALL: &[&Command] = &[
     &fork::COMMAND,
     &anchor::COMMAND,
     &index::COMMAND,
+    &migrate::COMMAND,
     &load::COMMAND,
 ];
 

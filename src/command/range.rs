@@ -5,8 +5,8 @@ use redis_session_core::{Bounds, Range as Selection};
 use crate::args::{self, is, once, once_flag, Cursor};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::migration::Reading;
 use crate::table::{arg, flag, key, many_token, one_of, opt, token, word, Access, Command, KeySpec, Kind};
-use crate::value::session::SessionValue;
 
 pub const COMMAND: Command = Command {
     name: "SESSION.RANGE",
@@ -106,8 +106,8 @@ impl Handler for Range {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         let request = parse(args)?;
         let bounds = bounds(args, request.by)?;
-        let opened = ctx.open_key_read::<SessionValue>(args[1]);
-        let Some(session) = opened.value()?.map(SessionValue::session) else {
+        let opened = Reading::open(ctx, args[1])?;
+        let Some(session) = opened.session() else {
             ctx.reply_array(0);
             return Ok(());
         };

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::args::{self, is, once, once_flag, Cursor};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, Waiter};
+use crate::migration::Reading;
 use crate::table::{arg, key, one_of, opt, token, word, Access, Command, KeySpec, Kind};
 use crate::value::session::{id_text, SessionValue};
 
@@ -92,8 +93,8 @@ impl Handler for Read {
         let key = args[1];
         let request = parse(args)?;
         let both = request.messages == request.events;
-        let opened = ctx.open_key_read::<SessionValue>(key);
-        let session = opened.value()?.map(SessionValue::session);
+        let opened = Reading::open(ctx, key)?;
+        let session = opened.session();
         let after = After {
             seq: request
                 .seq
@@ -104,7 +105,8 @@ impl Handler for Read {
             events: request.events || both,
             checkpoints: both,
         };
-        let id = session.map(Session::id);
+        // A layout that is read through has no id yet.
+        let id = session.map(Session::id).filter(|id| !id.is_nil());
         if session.is_some_and(|session| reply(ctx, session, &after)) {
             return Ok(());
         }

@@ -98,6 +98,10 @@ impl Ctx {
         unsafe { api!(RedisModule_SignalModifiedKey)(self.as_ptr(), key.as_ptr()) };
     }
 
+    pub fn log_notice(&self, message: &str) {
+        log::write(self.as_ptr(), c"notice", message);
+    }
+
     pub fn log_warning(&self, message: &str) {
         log::write(self.as_ptr(), c"warning", message);
     }

@@ -1,0 +1,166 @@
+//! Older layouts become sessions: on demand, by the first write, and for as long as a read takes.
+//!
+//! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
+//! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
+
+use std::sync::Arc;
+
+use redis_session_core::layout::{self, Format, Migrated, Migration};
+use redis_session_core::limits::{LimitName, Limits};
+use redis_session_core::session::Now;
+use redis_session_core::Session;
+use uuid::Uuid;
+
+use crate::args::Result;
+use crate::ffi::{Arg, Ctx, Effect, ForeignKind, Found, ReadKey, Word, WRONGTYPE};
+use crate::value::session::SessionValue;
+use crate::{info, settings};
+
+/// A session that an older layout would become.
+pub struct Pending {
+    pub session: Session,
+    pub done: Migrated,
+    pub format: Format,
+    /// The layout's key's.
+    pub expires_at_ms: Option<i64>,
+}
+
+/// How long a session lives whose layout lived until then: its ttl is the time that remains.
+pub fn ttl_ms_until(expires_at_ms: Option<i64>, now_ms: i64) -> u64 {
+    expires_at_ms.map_or(0, |at_ms| at_ms.saturating_sub(now_ms).max(1) as u64)
+}
+
+/// What is at this key as a session, if it is of a layout that one key holds and that is recognised for certain.
+///
+/// Cost: O(bytes) of what is there, and of the first element only where that is not a layout's.
+pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<Box<Pending>> {
+    let (kind, expires_at_ms) = ctx.foreign_kind(key);
+    if !matches!(kind, ForeignKind::String | ForeignKind::List) {
+        return None;
+    }
+    let value = ctx.read_foreign(key, kind)?;
+    let sources = [value.source()?];
+    let format = layout::recognise_alone(&sources[0])?;
+    let legacy = layout::recognise(&sources, Some(format)).ok()?;
+    let migration = Migration {
+        id: None,
+        new_id,
+        ttl_ms: ttl_ms_until(expires_at_ms, now.now_ms),
+        limits: settings::default_limits(),
+        maxlen: None,
+        now,
+    };
+    let (session, done) = Session::migrate(&legacy, &migration);
+    Some(Box::new(Pending {
+        session,
+        done,
+        format,
+        expires_at_ms,
+    }))
+}
+
+/// The facts of a migration that replicas could not take from the layout itself: what it is, the id, and the limits.
+pub fn add_facts(effect: &mut Effect<'_>, format: Format, session: &Session) {
+    effect
+        .word(Word::Format)
+        .bytes(format.name().as_bytes())
+        .word(Word::Id)
+        .bytes(session.id().hyphenated().to_string().as_bytes())
+        .word(Word::MaxLen)
+        .int(session.limits().maxlen as i64);
+    for limit in carried_limits() {
+        effect
+            .word(Word::Limit)
+            .bytes(limit.name.as_bytes())
+            .int(session.limits().get(limit) as i64);
+    }
+}
+
+/// The limits of a migrated session that come from the configuration.
+pub fn carried_limits() -> impl Iterator<Item = LimitName> {
+    const CARRIED: [&str; 4] = ["dedup-window", "max-checkpoints", "max-entities", "max-agents"];
+    Limits::NAMES.into_iter().filter(|limit| CARRIED.contains(&limit.name))
+}
+
+/// Counts and logs what has been migrated.
+pub fn record(ctx: &Ctx, key: &[u8], format: Format, done: &Migrated) {
+    info::MIGRATED.add(1);
+    info::MALFORMED.add(done.malformed);
+    info::EVICTED.add(done.evicted);
+    let line = format!(
+        "migrated {} at '{}': {} messages, {} events, {} entities, {} elements set aside",
+        format.name(),
+        crate::error::quoted(key),
+        done.messages,
+        done.events,
+        done.entities,
+        done.malformed
+    );
+    if done.malformed > 0 {
+        ctx.log_warning(&line);
+    } else {
+        ctx.log_notice(&line);
+    }
+}
+
+/// A key opened to be read as a session: one, or a layout that reads as one.
+pub enum Reading<'c> {
+    Key(ReadKey<'c, SessionValue>),
+    Legacy(Box<Pending>),
+}
+
+impl<'c> Reading<'c> {
+    #[inline]
+    pub fn open(ctx: &'c Ctx, key: Arg<'_>) -> Result<Self> {
+        let opened = ctx.open_key_read::<SessionValue>(key);
+        if let Found::WrongType = opened.get() {
+            drop(opened);
+            return Self::open_legacy(ctx, key);
+        }
+        Ok(Reading::Key(opened))
+    }
+
+    #[cold]
+    fn open_legacy(ctx: &Ctx, key: Arg<'_>) -> Result<Self> {
+        let now_ms = ctx.now_ms();
+        let now = Now {
+            now_ms,
+            content_ms: now_ms,
+            compress_after_bytes: 0,
+        };
+        // It has no id yet, and an invented one would be another each time.
+        match of_key_alone(ctx, key, Uuid::nil(), now) {
+            Some(pending) => Ok(Reading::Legacy(pending)),
+            None => Err(WRONGTYPE.into()),
+        }
+    }
+
+    #[inline]
+    pub fn session(&self) -> Option<&Session> {
+        match self {
+            Reading::Key(key) => match key.get() {
+                Found::Value(value) => Some(value.session()),
+                _ => None,
+            },
+            Reading::Legacy(pending) => Some(&pending.session),
+        }
+    }
+
+    pub fn expires_at_ms(&self) -> Option<i64> {
+        match self {
+            Reading::Key(key) => key.expires_at_ms(),
+            Reading::Legacy(pending) => pending.expires_at_ms,
+        }
+    }
+}
+
+/// The limits of the command that a primary sends: see [`add_facts`].
+pub fn limits_with(given: &[(&'static str, u64)]) -> Arc<Limits> {
+    let mut limits = settings::default_limits();
+    for (name, value) in given {
+        if let Some(limit) = Limits::named(name.as_bytes()) {
+            Arc::make_mut(&mut limits).set(limit, *value);
+        }
+    }
+    limits
+}
