@@ -3,10 +3,12 @@
 // What a session is and does.
 mod agent;
 mod append;
+mod checkpoint;
 mod create;
 mod edit;
 mod entity;
 mod event;
+mod fork;
 mod guards;
 mod noop;
 mod random;
