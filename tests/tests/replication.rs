@@ -608,6 +608,8 @@ fn an_expiry_in_the_past_propagates_a_deletion() {
         server.run("SESSION.APPEND k2 MSG user hi");
         server.run(command);
     }
+    // What a fork that is gone at once was made of stays.
+    assert_eq!(server.say("DEL k2"), "(integer) 1");
     assert_eq!(server.say("EXISTS k new k2"), "(integer) 0");
     server.restart();
     assert_eq!(server.say("EXISTS k new k2"), "(integer) 0");
