@@ -1505,6 +1505,71 @@ fn a_restore_is_what_a_copy_was() {
     assert!(compared > 100, "{compared}");
 }
 
+/// What is refused or changes nothing leaves no trace at any of the keys; everything else is propagated.
+#[test]
+fn each_step_leaves_every_trace_or_none() {
+    let server = Options::default().append_only().start();
+    let mut kinds = [0; 3];
+    for seed in 0..25 {
+        let mut random = Random(seed + 40_000);
+        server.run("FLUSHALL");
+        server.run("SESSION.CREATE k LIMIT max-checkpoints 3");
+        for step in 0..50 {
+            let known = match text(&server.run("TYPE k")).as_str() {
+                "rdsession" => ids(&server, "k"),
+                _ => Vec::new(),
+            };
+            let write = match known.get(random.below(6)) {
+                Some(id) => format!("SESSION.CHECKPOINT RESTORE k {id}"),
+                None => random_step(&mut random),
+            };
+            let told = format!("seed {seed}, step {step}: {write:.300}");
+            let before = server.snapshot();
+            let mut reply = Value::Nil;
+            let propagated = server.propagated_lines(|server| reply = server.attempt(&write));
+            let is_changed = server.snapshot() != before;
+            let is_refused = matches!(reply, Value::ServerError(_));
+            if is_refused || propagated.is_empty() {
+                assert!(!is_changed && propagated.is_empty(), "{told}\n{}", talk::render(&reply));
+            }
+            kinds[if is_refused { 0 } else { 1 + usize::from(is_changed) }] += 1;
+        }
+    }
+    println!("{kinds:?}");
+    assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
+}
+
+#[test]
+fn checkpoints_and_forks_leak_nothing() {
+    let server = Server::with("session.compress-after", 512).start();
+    let cycle = |server: &Server| {
+        for seed in 0..10 {
+            server.run("SESSION.CREATE k OPEN");
+            play_random(server, &mut Random(seed), 100);
+            server.attempt("SESSION.CHECKPOINT CREATE k SUMMARY '{\"a\":'");
+            server.attempt("SESSION.CHECKPOINT CREATE k STORE k LABEL l REFS 1 e");
+            server.attempt("SESSION.FORK k fork IFVERSION 0 REPLACE");
+            server.attempt("COPY k copy REPLACE");
+            server.attempt("SESSION.CHECKPOINT CREATE k CLOSE STORE ref");
+            server.attempt("SESSION.GETEX k");
+            if let Value::BulkString(dump) = server.attempt("DUMP k") {
+                server.call(&[b"RESTORE".as_slice(), b"restored", b"0", &dump, b"REPLACE"]);
+            }
+        }
+        server.run("DEBUG RELOAD");
+        server.run("FLUSHALL SYNC");
+        server.info_number("memory", "used_memory")
+    };
+    let warm = (0..3).map(|_| cycle(&server)).max().expect("a figure");
+    let later = (0..5).map(|_| cycle(&server)).min().expect("a figure");
+    assert!(
+        later < warm + 50_000,
+        "{warm} bytes after three rounds, {later} after more"
+    );
+    assert_eq!(server.info_number("session", "session_bytes_stored"), 0);
+    assert_eq!(server.info_number("session", "session_active_sessions"), 0);
+}
+
 // ---------------------------------------------------------------------- what is heard of it
 
 fn channel(server: &Server) -> Client {

@@ -323,6 +323,12 @@ fn a_fork_takes_the_place_of_anything_with_replace() {
         watcher.run("PING");
         assert_eq!(watcher.say("EXEC"), "(nil)", "{before}");
         assert_eq!(server.document("fork")["session_id"], id);
+        // The source is only read.
+        watcher.run("WATCH k");
+        server.run("SESSION.FORK k fork REPLACE");
+        watcher.run("MULTI");
+        watcher.run("PING");
+        assert_eq!(watcher.say("EXEC"), "1) PONG", "{before}");
         replica.wait_for(&server);
         oracle::assert_same(before, &server.snapshot(), &replica.snapshot());
     }
@@ -636,4 +642,37 @@ fn a_fork_has_two_keys() {
         (error) NOPERM …
         "#,
     );
+}
+
+/// By the time a replica or a loading server gets to it, the source's time is over: the primary has judged that already.
+#[test]
+fn a_fork_of_what_expires_arrives() {
+    let (server, replica) = (Server::append_only().start(), Options::default().hostile().start());
+    replica.replicate(&server);
+    let mut sleeper = replica.client();
+    sleeper.send(&["DEBUG", "SLEEP", "0.6"]);
+    // At one go, so that nothing of it is over on the primary.
+    for command in [
+        "MULTI",
+        "SESSION.CREATE k PX 300",
+        "SESSION.APPEND k MSG user hi REF e",
+        "SESSION.CHECKPOINT CREATE k STORE ref",
+        "SET there x PX 300",
+        "SESSION.FORK k fork PERSIST",
+        "SESSION.FORK k there PERSIST REPLACE",
+        "SESSION.FORK k then CHECKPOINT 2 PERSIST",
+        "EXEC",
+    ] {
+        server.run(command);
+    }
+    sleeper.receive();
+    wait_until("the source is gone", || server.say("EXISTS k") == "(integer) 0");
+    let before = server.snapshot();
+    assert_eq!(before.len(), 4, "{:?}", before.keys());
+    replica.wait_for(&server);
+    oracle::assert_same("on the replica", &before, &replica.snapshot());
+    server.restart();
+    oracle::assert_same("after the restart", &before, &server.snapshot());
+    server.run("DEBUG LOADAOF");
+    oracle::assert_same("after DEBUG LOADAOF", &before, &server.snapshot());
 }
