@@ -202,6 +202,49 @@ fn a_slot_of_a_cluster_migrates_with_its_sessions() {
 }
 
 #[test]
+fn checkpoints_and_closed_sessions_migrate_with_their_slot() {
+    let cluster = Cluster::start(3);
+    let tag = cluster.key_on(0, "k");
+    let (key, closed, fork, reference) = (
+        format!("{{{tag}}}:1"),
+        format!("{{{tag}}}:closed"),
+        format!("{{{tag}}}:fork"),
+        format!("{{{tag}}}:ref"),
+    );
+    let (slot, source, target) = (cluster.slot(&key), cluster.node(0), cluster.node(2));
+    source.run(&format!("SESSION.CREATE {key} LIMIT maxlen 0"));
+    for n in 0..200 {
+        source.run(&format!("SESSION.APPEND {key} MSG user \"message {n}\" REF e{n}"));
+    }
+    source.run(&format!("SESSION.CHECKPOINT CREATE {key} STORE {reference}"));
+    source.run(&format!("SESSION.FORK {key} {fork} UPTO 100"));
+    source.run(&format!("SESSION.FORK {key} {closed}"));
+    source.run(&format!("SESSION.CHECKPOINT CREATE {closed} CLOSE"));
+    source.run(&format!("SESSION.CLEAR {key}"));
+    let keys = [&key, &closed, &fork, &reference];
+    let digests = keys.map(|key| source.digest(key.as_bytes()));
+    cluster.begin_migration(slot, 0, 2);
+    cluster.move_keys(slot, 0, 2);
+    cluster.end_migration(slot, 0, 2);
+    assert_eq!(keys.map(|key| target.digest(key.as_bytes())), digests);
+    assert_eq!(source.say("DBSIZE"), "(integer) 0");
+    target.conversation(&format!(
+        r#"
+        > SESSION.CHECKPOINT RESTORE {key} 201
+        (integer) 204
+        > SESSION.LEN {key}
+        (integer) 200
+        > SESSION.APPEND {closed} MSG user hi
+        (error) CLOSED session closed at …
+        > SESSION.FORK {closed} {fork} REPLACE
+        "…"
+        > SESSION.APPEND {fork} MSG user on
+        (integer) 203
+        "#
+    ));
+}
+
+#[test]
 fn the_key_of_a_command_decides_its_node_in_a_cluster() {
     let cluster = Cluster::start(3);
     let here = cluster.key_on(0, "k");
