@@ -49,7 +49,7 @@ impl Handler for Info {
         };
         text("session_id", Some(id_text(session).as_bytes()));
         text("scope", session.scope().map(str::as_bytes));
-        text("alias", None);
+        text("alias", session.alias().map(str::as_bytes));
         text("state", Some(session.state().as_bytes()));
         text("created_at", Some(&iso_8601(session.created_at_ms())));
         text("last_activity", Some(&iso_8601(session.last_activity_ms())));
@@ -57,7 +57,10 @@ impl Handler for Info {
             "expires_at",
             opened.expires_at_ms().map(iso_8601).as_ref().map(<[u8; 24]>::as_slice),
         );
-        text("closed_at", None);
+        text(
+            "closed_at",
+            session.closed_at_ms().map(iso_8601).as_ref().map(<[u8; 24]>::as_slice),
+        );
         number("version", session.version());
         number("last_seq", session.last_seq());
         number("message_count", session.message_count(now_ms));

@@ -109,8 +109,9 @@ fn traceless_mode() -> c_int {
 }
 
 impl Ctx {
-    /// Puts a string at a key in place of whatever is there, with this expiry or none; a time that has passed deletes the key. No
-    /// handle to the key may be open. Nothing is signalled, notified or replicated by it.
+    /// Puts a string at a key in place of whatever is there, with this expiry or none. A time that has passed is set all the same, as `SET`
+    /// does: the server lets the key expire, here and on replicas. No handle to the key may be open. Nothing is signalled, notified or
+    /// replicated by it.
     pub fn set_string(&mut self, key: Arg<'_>, value: &[u8], expires_at_ms: Option<i64>) {
         let value = OwnString::new(value);
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
@@ -118,13 +119,9 @@ impl Ctx {
         // the context, so none is open.
         unsafe {
             let raw = api!(RedisModule_OpenKey)(self.as_ptr(), key.as_ptr(), mode);
-            if expires_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms()) {
-                api!(RedisModule_UnlinkKey)(raw);
-            } else {
-                let status = api!(RedisModule_StringSet)(raw, value.as_ptr());
-                if let (0, Some(at_ms)) = (status, expires_at_ms) {
-                    api!(RedisModule_SetAbsExpire)(raw, at_ms);
-                }
+            let status = api!(RedisModule_StringSet)(raw, value.as_ptr());
+            if let (0, Some(at_ms)) = (status, expires_at_ms) {
+                api!(RedisModule_SetAbsExpire)(raw, at_ms);
             }
             api!(RedisModule_CloseKey)(raw);
         }

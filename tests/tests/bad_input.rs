@@ -434,6 +434,17 @@ fn binary_keys_are_keys() {
         assert!(entity(&[b"LIST"]).contains(r#""entity_id":"e""#));
         assert_eq!(entity(&[b"FORGET", b"1", b"e"]), "(integer) 1");
         assert_eq!(entity(&[b"GET", b"e"]), "(nil)");
+        let checkpoint = |words: &[&[u8]]| {
+            let reply = server.call(&[&[b"SESSION.CHECKPOINT", words[0], key], &words[1..]].concat());
+            talk::render(&reply)
+        };
+        let (reference, fork) = ([key, b"\0ref"].concat(), [key, b"\xfffork"].concat());
+        assert_eq!(checkpoint(&[b"CREATE", b"STORE", &reference]), "(integer) 3");
+        assert_eq!(checkpoint(&[b"RESTORE", b"3"]), "(integer) 12");
+        assert!(talk::render(&server.call(&[b"GET", &reference[..]])).contains(r#""checkpointId":3"#));
+        run(&[b"SESSION.FORK", &fork]);
+        assert!(talk::render(&server.call(&[&b"SESSION.GET"[..], &fork])).contains(r#""last_seq":4,"#));
+        server.call(&[b"DEL", &fork[..], &reference]);
         run(&[b"SESSION.GETEX"]);
         run(&[b"SESSION.INFO"]);
         run(&[b"SESSION.CONTEXT"]);

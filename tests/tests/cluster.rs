@@ -70,6 +70,8 @@ fn each_subscriber_in_a_cluster_hears_once() {
             "EVAL \"return redis.call('SESSION.EVENT', 'ADD', KEYS[1], 'scripted')\" 1 {key}"
         ));
         node.attempt(&format!("SESSION.EVENT ADD {key} refused IFSTATE nowhere"));
+        node.run(&format!("SESSION.CHECKPOINT CREATE {key} STORE {{{key}}}:ref"));
+        node.run(&format!("SESSION.CHECKPOINT RESTORE {key} 8"));
     };
     for key in &keys {
         record(key);
@@ -85,6 +87,8 @@ fn each_subscriber_in_a_cluster_hears_once() {
         "6 event broke",
         "6 join -",
         "7 event scripted",
+        "8 checkpoint -",
+        "9 event restored",
     ];
     let mut expected: Vec<String> = keys
         .iter()
@@ -101,7 +105,7 @@ fn each_subscriber_in_a_cluster_hears_once() {
     cluster.node(0).run(&format!("SESSION.EVENT ADD {} pass", keys[0]));
     cluster.node(replica).wait_for(cluster.node(0));
     for heard in heard_by_each(&cluster, &mut subscribers) {
-        assert_eq!(heard, [format!("{} 9 event pass", keys[0])]);
+        assert_eq!(heard, [format!("{} 11 event pass", keys[0])]);
     }
 
     // Of a promoted replica the same holds.
@@ -111,7 +115,7 @@ fn each_subscriber_in_a_cluster_hears_once() {
         .run(&format!("SESSION.EVENT ADD {} pass", keys[0]));
     cluster.node(0).wait_for(cluster.node(replica));
     for heard in heard_by_each(&cluster, &mut subscribers) {
-        assert_eq!(heard, [format!("{} 10 event pass", keys[0])]);
+        assert_eq!(heard, [format!("{} 12 event pass", keys[0])]);
     }
 }
 
@@ -198,6 +202,49 @@ fn a_slot_of_a_cluster_migrates_with_its_sessions() {
 }
 
 #[test]
+fn checkpoints_and_closed_sessions_migrate_with_their_slot() {
+    let cluster = Cluster::start(3);
+    let tag = cluster.key_on(0, "k");
+    let (key, closed, fork, reference) = (
+        format!("{{{tag}}}:1"),
+        format!("{{{tag}}}:closed"),
+        format!("{{{tag}}}:fork"),
+        format!("{{{tag}}}:ref"),
+    );
+    let (slot, source, target) = (cluster.slot(&key), cluster.node(0), cluster.node(2));
+    source.run(&format!("SESSION.CREATE {key} LIMIT maxlen 0"));
+    for n in 0..200 {
+        source.run(&format!("SESSION.APPEND {key} MSG user \"message {n}\" REF e{n}"));
+    }
+    source.run(&format!("SESSION.CHECKPOINT CREATE {key} STORE {reference}"));
+    source.run(&format!("SESSION.FORK {key} {fork} UPTO 100"));
+    source.run(&format!("SESSION.FORK {key} {closed}"));
+    source.run(&format!("SESSION.CHECKPOINT CREATE {closed} CLOSE"));
+    source.run(&format!("SESSION.CLEAR {key}"));
+    let keys = [&key, &closed, &fork, &reference];
+    let digests = keys.map(|key| source.digest(key.as_bytes()));
+    cluster.begin_migration(slot, 0, 2);
+    cluster.move_keys(slot, 0, 2);
+    cluster.end_migration(slot, 0, 2);
+    assert_eq!(keys.map(|key| target.digest(key.as_bytes())), digests);
+    assert_eq!(source.say("DBSIZE"), "(integer) 0");
+    target.conversation(&format!(
+        r#"
+        > SESSION.CHECKPOINT RESTORE {key} 201
+        (integer) 204
+        > SESSION.LEN {key}
+        (integer) 200
+        > SESSION.APPEND {closed} MSG user hi
+        (error) CLOSED session closed at …
+        > SESSION.FORK {closed} {fork} REPLACE
+        "…"
+        > SESSION.APPEND {fork} MSG user on
+        (integer) 203
+        "#
+    ));
+}
+
+#[test]
 fn the_key_of_a_command_decides_its_node_in_a_cluster() {
     let cluster = Cluster::start(3);
     let here = cluster.key_on(0, "k");
@@ -227,6 +274,11 @@ fn the_key_of_a_command_decides_its_node_in_a_cluster() {
         "SESSION.AGENT LEASE k a 1",
         "SESSION.AGENT RELEASE k 1",
         "SESSION.AGENT LEAVE k a",
+        "SESSION.CHECKPOINT CREATE k",
+        "SESSION.CHECKPOINT GET k 1",
+        "SESSION.CHECKPOINT LIST k",
+        "SESSION.CHECKPOINT RESTORE k 1",
+        "SESSION.CHECKPOINT DEL k 1",
     ] {
         let at = |key: &str| command.replacen(" k", &format!(" {key}"), 1);
         assert_eq!(node.say(&at(&there)), moved, "{command}");
@@ -240,6 +292,7 @@ fn the_key_of_a_command_decides_its_node_in_a_cluster() {
         "SESSION.AGENT HELP",
         "SESSION.ANCHOR HELP",
         "SESSION.INDEX HELP",
+        "SESSION.CHECKPOINT HELP",
     ] {
         for node in cluster.nodes() {
             node.run(help);
@@ -301,6 +354,37 @@ fn keys_of_options_must_be_in_one_slot_of_a_cluster() {
         let elsewhere = cluster.node(1).say(&format!("SESSION.CREATE {{{tag}}}:new {options}"));
         assert!(elsewhere.starts_with("(error) MOVED"), "{options}: {elsewhere}");
     }
+    // The same of the key of STORE and of both keys of a fork.
+    for other in [&near, &far] {
+        for line in [
+            format!("SESSION.CHECKPOINT CREATE {{{tag}}} STORE {other}"),
+            format!("SESSION.CHECKPOINT CREATE {{{tag}}} LABEL STORE STORE {other} CLOSE"),
+            format!("SESSION.CHECKPOINT CREATE {{{tag}}} REFS 1 STORE OUTCOME STORE STORE {other}"),
+            format!("SESSION.FORK {{{tag}}} {other}"),
+            format!("SESSION.FORK {{{tag}}} {other} REPLACE ID STORE"),
+            format!("SESSION.FORK {other} {{{tag}}}"),
+        ] {
+            let reply = node.say(&line);
+            assert!(reply.starts_with("(error) CROSSSLOT"), "{line}: {reply}");
+        }
+        for line in [
+            format!("SESSION.CHECKPOINT CREATE {{{tag}}} LABEL STORE OUTCOME {other}"),
+            format!("SESSION.CHECKPOINT CREATE {{{tag}}} REFS 2 STORE {other}"),
+            format!("SESSION.CHECKPOINT CREATE {{{tag}}} SUMMARY '{{\"STORE\":\"{other}\"}}'"),
+        ] {
+            node.run(&line);
+        }
+    }
+    for line in [
+        format!("SESSION.CHECKPOINT CREATE {{{tag}}} STORE {{{tag}}}:ref LABEL {far}"),
+        format!("SESSION.FORK {{{tag}}} {{{tag}}}:fork"),
+        format!("SESSION.FORK {{{tag}}}:fork {{{tag}}}:fork2 UPTO 0"),
+    ] {
+        node.run(&line);
+        let elsewhere = cluster.node(1).say(&line);
+        assert!(elsewhere.starts_with("(error) MOVED"), "{line}: {elsewhere}");
+    }
+    assert!(text(&node.run(&format!("GET {{{tag}}}:ref"))).starts_with("{\"sessionId\":"));
     assert_eq!(node.say(&format!("EXISTS {near}")), "(integer) 0");
     assert_eq!(cluster.node(1).say("DBSIZE"), "(integer) 0");
 }

@@ -29,6 +29,10 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
         > SESSION.AGENT LEASE agents gone PXAT 1000
         > SESSION.AGENT LEASE agents a PXAT 4102444800000
         > SESSION.AGENT HANDOFF agents a b NOTE "your turn"
+        > SESSION.APPEND closed MSG user hi REF e1
+        > SESSION.AGENT JOIN closed a
+        > SESSION.CHECKPOINT CREATE closed LABEL l OUTCOME o SUMMARY '{"s":[1]}' REFS 2 a b CLOSE
+        > SESSION.CREATE checkpoints LIMIT maxlen 0
         > SESSION.ANCHOR ADD anchors s1 OUTCOME pass CHECKPOINT 7 IMPACTS 2 e1 e2 PERF -1.50 AT 4102444800000
         > SESSION.ANCHOR ADD anchors s2 MAXAGE 604800000
         > SESSION.ANCHOR ADD anchors s3 OUTCOME broke
@@ -40,7 +44,7 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
         "#,
     );
     for n in 0..60 {
-        for key in ["long", "holes"] {
+        for key in ["long", "holes", "checkpoints"] {
             server.run(&format!(
                 r#"SESSION.APPEND {key} DEDUP t{n} JSON '{{"role":"user","n":{n},"x":"{}"}}'"#,
                 "lorem ipsum ".repeat(n % 7)
@@ -50,11 +54,44 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
     server.run("SESSION.REMOVE holes 2 3 5 30 31 32");
     server.run("SESSION.POP holes COUNT 5");
     server.run("SESSION.WINDOW holes MAXLEN 40");
+    // The checkpoints 62, 64 and 67, which share chunks with the session, with each other, and have some of their own.
+    server.conversation(
+        r#"
+        > SESSION.AGENT JOIN checkpoints a META '{"x":[1]}'
+        > SESSION.EVENT ADD checkpoints broke ENTITIES 1 e1 IMPACT '{"p":-1}' STATE review
+        (integer) 61
+        > SESSION.CHECKPOINT CREATE checkpoints LABEL l
+        (integer) 62
+        > SESSION.REMOVE checkpoints 2 3 40
+        > SESSION.APPEND checkpoints MSG user hi REF e1
+        (integer) 63
+        > SESSION.CHECKPOINT CREATE checkpoints OUTCOME o TRIM
+        (integer) 64
+        > SESSION.WINDOW checkpoints MAXLEN 30 PIN user
+        > SESSION.CHECKPOINT RESTORE checkpoints 62
+        > SESSION.APPEND checkpoints MSG user hi REF e2
+        (integer) 66
+        > SESSION.CHECKPOINT CREATE checkpoints
+        (integer) 67
+        > SESSION.REDACT checkpoints 50
+        "#,
+    );
     let dump = |key: &&str| bytes(&server.call(&["DUMP", key]));
-    let dumps = ["empty", "anchors", "full", "agents", "long", "holes", "directory"]
-        .iter()
-        .map(dump);
-    dumps.collect()
+    [
+        "empty",
+        "closed",
+        "anchors",
+        "full",
+        "agents",
+        "long",
+        "holes",
+        "checkpoints",
+        "checkpoints",
+        "directory",
+    ]
+    .iter()
+    .map(dump)
+    .collect()
 }
 
 /// Spoils bytes: bits, numbers, lengths, pieces from elsewhere.
@@ -155,7 +192,7 @@ fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
 }
 
 /// Every reading and writing command.
-const COMMANDS: [&str; 76] = [
+const COMMANDS: [&str; 100] = [
     "SESSION.INDEX LEN k",
     "SESSION.INDEX LIST k",
     "SESSION.INDEX LIST k MATCH *o* BYACTIVITY LIMIT 0 5",
@@ -188,6 +225,28 @@ const COMMANDS: [&str; 76] = [
     "SESSION.ANCHOR GET copy",
     "SESSION.ANCHOR ADD copy s5 MAXAGE 1 AT 5",
     "SESSION.GETEX k MESSAGES 1",
+    "SESSION.CHECKPOINT LIST k",
+    "SESSION.CHECKPOINT GET k 62",
+    "SESSION.READ k 0",
+    "SESSION.FORK k fork REPLACE",
+    "SESSION.FORK k cut UPTO 30 REPLACE",
+    "SESSION.FORK k old CHECKPOINT 62 REPLACE",
+    "SESSION.APPEND old MSG user hi",
+    "SESSION.REDACT old 1 7 63",
+    "SESSION.GET old",
+    "SESSION.POP cut COUNT 20",
+    "DUMP cut",
+    "SESSION.CHECKPOINT CREATE k STORE ref REFS 0",
+    "SESSION.CHECKPOINT RESTORE k 64",
+    "SESSION.REDACT k 11 41",
+    "SESSION.RANGE k 0 -1 WITHMETA",
+    "SESSION.CHECKPOINT RESTORE k 62",
+    "SESSION.COMPACT k UPTO 5 MSG system s",
+    "SESSION.CHECKPOINT RESTORE k 67",
+    "SESSION.CHECKPOINT DEL k 62",
+    "DUMP k",
+    "SESSION.CHECKPOINT RESTORE k 3",
+    "MEMORY USAGE k",
     "SESSION.AGENT LIST k",
     "SESSION.AGENT JOIN k c META {}",
     "SESSION.AGENT JOIN k a",
@@ -230,7 +289,9 @@ const COMMANDS: [&str; 76] = [
     "SESSION.POP copy COUNT 1000",
     "SESSION.GET copy",
     "SESSION.CREATE k OPEN",
+    "SESSION.CHECKPOINT DEL k 3 64 67",
     "DEL k",
+    "SESSION.RANGE fork 0 -1",
     "RENAME copy k",
 ];
 
@@ -294,8 +355,8 @@ fn every_truncation_and_every_byte_of_a_small_payload() {
     let originals = originals(&server);
     let mut client = server.client();
     let mut variants = Vec::new();
-    // An empty session, anchors and a directory.
-    for small in originals[..2].iter().chain(originals.last()) {
+    // An empty session, one with a checkpoint, anchors and a directory.
+    for small in originals[..3].iter().chain(originals.last()) {
         for at in HEADER_LEN..small.len() - FOOTER_LEN {
             for byte in 0..=255u8 {
                 if byte != small[at] && (small.len() < 400 || byte % 5 == 0) {
@@ -323,7 +384,10 @@ fn every_truncation_and_every_byte_of_a_small_payload() {
             ],
             talk::split("SESSION.GET k"),
             talk::split("SESSION.RANGE k 0 -1"),
+            talk::split("SESSION.FORK k fork CHECKPOINT 2 REPLACE"),
+            talk::split("SESSION.CHECKPOINT RESTORE k 2"),
             talk::split("SESSION.APPEND k EVICTED MSG user hi"),
+            talk::split("SESSION.APPEND fork EVICTED MSG user hi"),
             talk::split("SESSION.INFO k"),
             talk::split("SESSION.ANCHOR GET k"),
             talk::split("SESSION.ANCHOR ADD k s2"),
@@ -383,8 +447,10 @@ fn spoiled_append_only_files_never_crash_the_server() {
             "round {round}"
         );
         if started.is_ok() {
-            for key in ["empty", "full", "long", "holes"] {
+            for key in ["empty", "closed", "full", "long", "holes", "checkpoints"] {
                 server.attempt(&format!("SESSION.GET {key}"));
+                server.attempt(&format!("SESSION.FORK {key} fork REPLACE"));
+                server.attempt(&format!("SESSION.CHECKPOINT RESTORE {key} 62"));
                 server.attempt(&format!("SESSION.APPEND {key} MSG user hi"));
             }
             server.attempt("SESSION.ANCHOR GET anchors");

@@ -4,7 +4,7 @@ use redis_session_tests::{int, Server};
 
 /// Every command that writes a session, on one that holds three messages and the entity `e`; `{w}` is where its grammar has the
 /// options.
-pub const WRITES: [&str; 15] = [
+pub const WRITES: [&str; 16] = [
     "SESSION.APPEND k {w} JSON '{\"n\":4}'",
     "SESSION.APPEND k {w} MSG user four",
     "SESSION.META k '{\"b\":2}' {w}",
@@ -20,6 +20,7 @@ pub const WRITES: [&str; 15] = [
     "SESSION.AGENT JOIN k new {w}",
     "SESSION.AGENT HANDOFF k a b {w}",
     "SESSION.EVENT ADD k pass STATE review {w}",
+    "SESSION.CHECKPOINT CREATE k LABEL l {w}",
 ];
 
 fn three_messages(server: &Server) {

@@ -4,10 +4,12 @@
 mod agent;
 mod anchor;
 mod append;
+mod checkpoint;
 mod create;
 mod edit;
 mod entity;
 mod event;
+mod fork;
 mod guards;
 mod index;
 mod noop;

@@ -24,6 +24,11 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
         > DEL k
         > SESSION.ANCHOR ADD k s1 OUTCOME pass AT 4102444800000
     "#;
+    let closed = r#"
+        > DEL k
+        > SESSION.APPEND k MSG user hi
+        > SESSION.CHECKPOINT CREATE k CLOSE
+    "#;
     for (set_up, command, reply) in [
         (set_up, "SESSION.CREATE k OPEN", "…"),
         (set_up, "SESSION.CREATE k OPEN LIMIT maxlen 1 STATE other", "…"),
@@ -92,6 +97,15 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
             "SESSION.INDEX ADD i k ALIAS a AUTONAME",
             "(integer) 0",
         ),
+        (empty, "SESSION.CHECKPOINT DEL k 1 2", "(integer) 0"),
+        (
+            "> DEL k\n> SESSION.EVENT ADD k pass\n> SESSION.CHECKPOINT CREATE k",
+            "SESSION.CHECKPOINT DEL k 1 3 AT 5 KEEPTTL IFVERSION 3",
+            "(integer) 0",
+        ),
+        (closed, "SESSION.GETEX k", "…"),
+        (closed, "SESSION.GETEX k CREATE MESSAGES 0", "…"),
+        (closed, "SESSION.CREATE k OPEN", "…"),
         (empty, "SESSION.GETEX absent", "(nil)"),
         (empty, "SESSION.GETEX absent EX 5", "(nil)"),
     ] {
@@ -189,6 +203,8 @@ fn a_write_that_changed_something_breaks_a_watch() {
             "ENTITY GET k e",
             "ENTITY LIST k",
             "ENTITY RESOLVE k he",
+            "CHECKPOINT LIST k",
+            "CHECKPOINT GET k 1",
         ] {
             server.run(&format!("SESSION.{reading}"));
         }

@@ -411,6 +411,101 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ),
     ("anchor-none", &[]),
     ("anchor-gone", &["DEL anchor-gone"]),
+    ("checkpoint", &[r#"SESSION.CHECKPOINT CREATE checkpoint SUMMARY '{"impacts":{}}' REFS 0 AT <t> PXAT <t+604800000>"#]),
+    (
+        "checkpoint-full",
+        &[r#"SESSION.CHECKPOINT CREATE checkpoint-full LABEL "l \"1\"" OUTCOME STORE SUMMARY '{ "mine":[1] }' REFS 2 REFS "b c" TRIM
+             AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"#],
+    ),
+    (
+        "checkpoint-defaults",
+        &[r#"SESSION.CHECKPOINT CREATE checkpoint-defaults SUMMARY '{"impacts":{"perf":1.50,"z":null}}' REFS 3 e2 e3 e4 TRIM
+             AT <t> PXAT <t+604800000>"#],
+    ),
+    ("checkpoint-deep", &["SESSION.CHECKPOINT CREATE checkpoint-deep SUMMARY <deep> REFS 0 AT <t> PXAT <t+604800000>"]),
+    ("checkpoint-px", &[r#"SESSION.CHECKPOINT CREATE checkpoint-px SUMMARY '{"impacts":{}}' REFS 0 AT <t> PX 1000000 PXAT <t+1000000>"#]),
+    ("checkpoint-pxat", &[r#"SESSION.CHECKPOINT CREATE checkpoint-pxat SUMMARY '{"impacts":{}}' REFS 0 AT <t> PXAT 4102444800000"#]),
+    ("checkpoint-persist", &[r#"SESSION.CHECKPOINT CREATE checkpoint-persist SUMMARY '{"impacts":{}}' REFS 0 AT <t> PERSIST"#]),
+    ("checkpoint-keepttl", &[r#"SESSION.CHECKPOINT CREATE checkpoint-keepttl SUMMARY '{"impacts":{}}' REFS 0 AT <t> KEEPTTL"#]),
+    ("checkpoint-max", &[r#"SESSION.CHECKPOINT CREATE checkpoint-max SUMMARY '{"impacts":{}}' REFS 0 AT <t> PXAT <t+604800000>"#]),
+    (
+        "checkpoint-store",
+        &[
+            "MULTI",
+            r#"SESSION.CHECKPOINT CREATE checkpoint-store SUMMARY '{"impacts":{}}' REFS 0 AT 1768384800000 NOW <t> PXAT <t+604800000>"#,
+            r#"SET checkpoint-store-ref '{"sessionId":"0190a8b4-6d2e-7c3a-9f10-123456789abc","checkpointId":1,"timestamp":"2026-01-14T10:00:00.000Z","refEntities":[],"summary":{"impacts":{}},"outcome":null,"state":"working","label":null}' PXAT <t+605400000>"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "checkpoint-store-grace",
+        &[
+            "MULTI",
+            r#"SESSION.CHECKPOINT CREATE checkpoint-store-grace SUMMARY '{"impacts":{}}' REFS 0 AT 1768384800000 NOW <t> PX 100000 PXAT <t+100000>"#,
+            r#"SET checkpoint-store-grace-ref '{"sessionId":"0190a8b4-6d2e-7c3a-9f10-123456789abc","checkpointId":1,"timestamp":"2026-01-14T10:00:00.000Z","refEntities":[],"summary":{"impacts":{}},"outcome":null,"state":"working","label":null}' PXAT <t+110000>"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "checkpoint-store-persist",
+        &[
+            "MULTI",
+            r#"SESSION.CHECKPOINT CREATE checkpoint-store-persist SUMMARY '{"impacts":{}}' REFS 0 AT 1768384800000 NOW <t> PERSIST"#,
+            r#"SET checkpoint-store-persist-ref '{"sessionId":"0190a8b4-6d2e-7c3a-9f10-123456789abc","checkpointId":1,"timestamp":"2026-01-14T10:00:00.000Z","refEntities":[],"summary":{"impacts":{}},"outcome":null,"state":"working","label":null}'"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "checkpoint-store-past",
+        &[
+            "MULTI",
+            "DEL checkpoint-store-past",
+            r#"SET checkpoint-store-past-ref '{"sessionId":"0190a8b4-6d2e-7c3a-9f10-123456789abc","checkpointId":1,"timestamp":"2026-01-14T10:00:00.000Z","refEntities":[],"summary":{"impacts":{}},"outcome":null,"state":"working","label":null}' PXAT <t+600000>"#,
+            "EXEC",
+        ],
+    ),
+    ("checkpoint-close", &[r#"SESSION.CHECKPOINT CREATE checkpoint-close SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT <t> PXAT <t+600000>"#]),
+    (
+        "checkpoint-close-store",
+        &[
+            "MULTI",
+            r#"SESSION.CHECKPOINT CREATE checkpoint-close-store OUTCOME done SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT 1768384800000 NOW <t> PXAT <t+600000>"#,
+            r#"SET checkpoint-close-store-ref '{"sessionId":"0190a8b4-6d2e-7c3a-9f10-123456789abc","checkpointId":1,"timestamp":"2026-01-14T10:00:00.000Z","refEntities":[],"summary":{"impacts":{}},"outcome":"done","state":"working","label":null}' PXAT <t+1200000>"#,
+            "EXEC",
+        ],
+    ),
+    ("checkpoint-close-grace", &[r#"SESSION.CHECKPOINT CREATE checkpoint-close-grace SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT <t> PXAT <t+1000000>"#]),
+    ("checkpoint-close-ex", &[r#"SESSION.CHECKPOINT CREATE checkpoint-close-ex SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT <t> PX 1000000 PXAT <t+1000000>"#]),
+    ("checkpoint-close-keepttl", &[r#"SESSION.CHECKPOINT CREATE checkpoint-close-keepttl SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT <t> KEEPTTL"#]),
+    ("checkpoint-close-leased", &[r#"SESSION.CHECKPOINT CREATE checkpoint-close-leased SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT <t> PERSIST"#]),
+    ("checkpoint-del", &["SESSION.CHECKPOINT DEL checkpoint-del 99 6 AT <t> PXAT <t+604800000>"]),
+    ("checkpoint-del-options", &["SESSION.CHECKPOINT DEL checkpoint-del-options 6 9 AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"]),
+    ("checkpoint-del-nobody", &[]),
+    ("checkpoint-del-nobody-pxat", &["SESSION.CHECKPOINT DEL checkpoint-del-nobody-pxat 7 AT <t> PXAT 4102444800000"]),
+    ("checkpoint-restore", &["SESSION.CHECKPOINT RESTORE checkpoint-restore 6 AT <t> PXAT <t+604800000>"]),
+    ("checkpoint-restore-options", &["SESSION.CHECKPOINT RESTORE checkpoint-restore-options 6 AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"]),
+    ("checkpoint-restore-keepttl", &["SESSION.CHECKPOINT RESTORE checkpoint-restore-keepttl 6 AT <t> KEEPTTL"]),
+    ("checkpoint-restore-window", &["SESSION.CHECKPOINT RESTORE checkpoint-restore-window 6 AT <t> PXAT <t+604800000>"]),
+    ("checkpoint-restore-leased", &["SESSION.CHECKPOINT RESTORE checkpoint-restore-leased 6 AT <t> PXAT <t+604800000>"]),
+    ("checkpoint-restore-then", &["SESSION.APPEND checkpoint-restore-then AT <t> PXAT <t+604800000> MSG user hi"]),
+    ("checkpoint-redact", &["SESSION.REDACT checkpoint-redact 2 5 8 AT <t> PXAT <t+604800000>"]),
+    ("fork", &["SESSION.FORK fork fork-fork ID <id> AT <t> PX 604800000 PXAT <t+604800000>"]),
+    (
+        "fork-upto",
+        &["SESSION.FORK fork-upto fork-upto-fork UPTO 4 ID 0190a8b4-6d2e-7c3a-9f10-123456789abc AT <t> PX 604800000 PXAT <t+604800000>"],
+    ),
+    (
+        "fork-checkpoint",
+        &["SESSION.FORK fork-checkpoint fork-checkpoint-fork CHECKPOINT 6 ID <id> AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"],
+    ),
+    ("fork-replace", &["SESSION.FORK fork-replace fork-replace-fork ID <id> REPLACE AT <t> PX 604800000 PXAT 4102444800000"]),
+    ("fork-replace-string", &["SESSION.FORK fork-replace-string fork-replace-string-fork ID <id> REPLACE AT <t> PERSIST"]),
+    // A ttl and no expiry.
+    ("fork-keepttl", &["SESSION.FORK fork-keepttl fork-keepttl-fork ID <id> AT <t> PX 604800000"]),
+    ("fork-closed", &["SESSION.FORK fork-closed fork-closed-fork ID <id> AT <t> PX 604800000 PXAT <t+604800000>"]),
+    ("fork-then-append", &["SESSION.APPEND fork-then-append-fork AT <t> PXAT <t+604800000> MSG user there"]),
+    ("fork-past", &["DEL fork-past-fork"]),
+    ("getex-closed", &[]),
     ("getex", &["SESSION.GETEX getex AT <t> PXAT <t+604800000>"]),
     ("getex-ex", &["SESSION.GETEX getex-ex AT <t> PX 1000000 PXAT <t+1000000>"]),
     ("getex-px", &["SESSION.GETEX getex-px AT <t> PX 1000000 PXAT <t+1000000>"]),
@@ -426,7 +521,9 @@ const DEFAULT_LIMITS: &str =
 
 /// Whether a propagated command is the expected one, for some reading of the clock within the given range.
 fn is_literally(expected: &str, command: &[Vec<u8>], clock_ms: &RangeInclusive<i64>) -> bool {
-    let expected = talk::split(&expected.replace("<limits>", DEFAULT_LIMITS));
+    let deep = format!(r#"'{{"impacts":{{"d":{}{}}}}}'"#, "[".repeat(127), "]".repeat(127));
+    let expected = expected.replace("<limits>", DEFAULT_LIMITS).replace("<deep>", &deep);
+    let expected = talk::split(&expected);
     let mut t = None;
     expected.len() == command.len()
         && expected.iter().zip(command).all(|(pattern, word)| {
@@ -512,6 +609,13 @@ fn an_error_propagates_nothing() {
             "SESSION.CREATE k INDEX absent ALIAS a",
             "SESSION.INDEX ADD absent absent2",
             "SESSION.INDEX ADD k k",
+            "SESSION.CHECKPOINT CREATE absent",
+            "SESSION.CHECKPOINT CREATE k IFVERSION 99",
+            "SESSION.CHECKPOINT CREATE k STORE k",
+            "SESSION.CHECKPOINT RESTORE k 1",
+            "SESSION.FORK absent new",
+            "SESSION.FORK k k",
+            "SESSION.FORK k new CHECKPOINT 1",
         ] {
             assert!(server.say(command).starts_with("(error)"), "{command}");
         }
@@ -537,6 +641,11 @@ fn an_error_propagates_nothing() {
             "INDEX LIST absent",
             "INDEX LEN absent",
             "INDEX HELP",
+            "CHECKPOINT GET k 1",
+            "CHECKPOINT LIST k",
+            "CHECKPOINT LIST absent",
+            "CHECKPOINT HELP",
+            "CHECKPOINT DEL k 1",
         ] {
             server.run(&format!("SESSION.{reading}"));
         }
@@ -557,10 +666,16 @@ fn an_expiry_in_the_past_propagates_a_deletion() {
         "SESSION.ENTITY FORGET k2 1 e PXAT 1000",
         "SESSION.EVENT ADD new pass PXAT 1000",
         "SESSION.EVENT ADD k2 pass PXAT 1000",
+        "SESSION.CHECKPOINT CREATE k2 PXAT 1000",
+        "SESSION.CHECKPOINT DEL k2 1 PXAT 1000",
+        "SESSION.FORK k2 new PXAT 1000",
+        "SESSION.FORK k2 k REPLACE PXAT 1000",
     ] {
         server.run("SESSION.APPEND k2 MSG user hi");
         server.run(command);
     }
+    // What a fork that is gone at once was made of stays.
+    assert_eq!(server.say("DEL k2"), "(integer) 1");
     assert_eq!(server.say("EXISTS k new k2"), "(integer) 0");
     server.restart();
     assert_eq!(server.say("EXISTS k new k2"), "(integer) 0");
@@ -634,9 +749,13 @@ fn a_replica_reads_and_does_not_write() {
                 "SESSION.CREATE new",
                 "SESSION.CREATE new INDEX i",
                 "SESSION.INDEX ADD i k",
+                "SESSION.ANCHOR ADD new s1",
                 "SESSION.GETEX k",
                 "SESSION.LOAD new x",
-                "SESSION.ANCHOR ADD new s1",
+                "SESSION.CHECKPOINT CREATE k STORE new",
+                "SESSION.CHECKPOINT DEL k 1",
+                "SESSION.CHECKPOINT RESTORE k 1",
+                "SESSION.FORK k new",
             ]
             .map(String::from),
         )

@@ -648,6 +648,197 @@ pub fn all() -> Vec<Scenario> {
             "SESSION.ANCHOR ADD KEY s1 AT 6000",
         ],
     );
+    add("checkpoint", &[FIVE, "SESSION.CHECKPOINT CREATE KEY"]);
+    add(
+        "checkpoint-full",
+        &[
+            FIVE,
+            r#"session.checkpoint create KEY label "l \"1\"" outcome STORE summary '{ "mine":[1] }' refs 2 REFS "b c" trim ifversion 2 ex 1000 at 5000"#,
+        ],
+    );
+    add(
+        "checkpoint-defaults",
+        &[
+            r#"SESSION.EVENT ADD KEY broke ENTITIES 2 e1 e2 IMPACT '{"perf":-1,"x":{"y":[1]}}' STATE review"#,
+            "SESSION.CHECKPOINT CREATE KEY",
+            r#"SESSION.EVENT ADD KEY broke ENTITIES 2 e2 e3 IMPACT '{"perf":-2}'"#,
+            r#"SESSION.EVENT ADD KEY pass CHANGE '{"entityIds":["e4","e3"]}' IMPACT '{ "perf" : 1.50, "z":null }'"#,
+            "SESSION.CHECKPOINT CREATE KEY TRIM",
+        ],
+    );
+    add(
+        "checkpoint-deep",
+        &[
+            &format!(
+                "SESSION.EVENT ADD KEY pass IMPACT '{{\"d\":{}{}}}'",
+                "[".repeat(127),
+                "]".repeat(127)
+            ),
+            "SESSION.CHECKPOINT CREATE KEY",
+        ],
+    );
+    add("checkpoint-px", &[FIVE, "SESSION.CHECKPOINT CREATE KEY PX 1000000"]);
+    add("checkpoint-pxat", &[FIVE, "SESSION.CHECKPOINT CREATE KEY PXAT FAR"]);
+    add("checkpoint-persist", &[FIVE, "SESSION.CHECKPOINT CREATE KEY PERSIST"]);
+    add("checkpoint-keepttl", &[FIVE, "SESSION.CHECKPOINT CREATE KEY KEEPTTL"]);
+    add(
+        "checkpoint-max",
+        &[
+            "SESSION.CREATE KEY LIMIT max-checkpoints 2",
+            "SESSION.CHECKPOINT CREATE KEY",
+            "SESSION.APPEND KEY MSG user hi",
+            "SESSION.CHECKPOINT CREATE KEY",
+            "SESSION.CHECKPOINT CREATE KEY",
+        ],
+    );
+    const NAMED: &str = "SESSION.CREATE KEY ID 0190a8b4-6d2e-7c3a-9f10-123456789abc";
+    add(
+        "checkpoint-store",
+        &[NAMED, "SESSION.CHECKPOINT CREATE KEY STORE KEY-ref AT 1768384800000"],
+    );
+    add(
+        "checkpoint-store-grace",
+        &[
+            NAMED,
+            "SET KEY-ref before EX 5000",
+            "SESSION.CHECKPOINT CREATE KEY STORE KEY-ref GRACE 10 EX 100 AT 1768384800000",
+        ],
+    );
+    add(
+        "checkpoint-store-persist",
+        &[
+            NAMED,
+            "SESSION.CREATE KEY-ref",
+            "SESSION.CHECKPOINT CREATE KEY STORE KEY-ref PERSIST AT 1768384800000",
+        ],
+    );
+    add(
+        "checkpoint-store-past",
+        &[
+            NAMED,
+            "SESSION.CHECKPOINT CREATE KEY STORE KEY-ref PXAT 1000 AT 1768384800000",
+        ],
+    );
+    add("checkpoint-close", &[FIVE, "SESSION.CHECKPOINT CREATE KEY CLOSE"]);
+    add(
+        "checkpoint-close-store",
+        &[
+            NAMED,
+            "PERSIST KEY",
+            "SESSION.CHECKPOINT CREATE KEY CLOSE STORE KEY-ref OUTCOME done AT 1768384800000",
+        ],
+    );
+    add(
+        "checkpoint-close-grace",
+        &[FIVE, "SESSION.CHECKPOINT CREATE KEY GRACE 1000 CLOSE"],
+    );
+    add(
+        "checkpoint-close-ex",
+        &[FIVE, "SESSION.CHECKPOINT CREATE KEY CLOSE EX 1000"],
+    );
+    add(
+        "checkpoint-close-keepttl",
+        &[FIVE, "SESSION.CHECKPOINT CREATE KEY CLOSE KEEPTTL"],
+    );
+    add(
+        "checkpoint-close-leased",
+        &[
+            FIVE,
+            "SESSION.AGENT LEASE KEY a PXAT FAR",
+            "SESSION.CHECKPOINT CREATE KEY CLOSE LEASE 1 PERSIST",
+        ],
+    );
+    const CHECKPOINTED: &[&str] = &[
+        FIVE,
+        "SESSION.AGENT JOIN KEY a",
+        "SESSION.ENTITY MENTION KEY ID e",
+        "SESSION.CHECKPOINT CREATE KEY",
+        "SESSION.EVENT ADD KEY broke AGENT a STATE review",
+        "SESSION.APPEND KEY MSG user later REF f",
+        "SESSION.AGENT LEAVE KEY a",
+        "SESSION.CHECKPOINT CREATE KEY",
+    ];
+    let mut add_to = |name: &'static str, commands: &[&str]| add(name, &[CHECKPOINTED, commands].concat());
+    add_to("checkpoint-del", &["SESSION.CHECKPOINT DEL KEY 99 6"]);
+    add_to(
+        "checkpoint-del-options",
+        &["session.checkpoint del KEY 6 9 at 5000 ifversion 9 ex 1000"],
+    );
+    add_to("checkpoint-del-nobody", &["SESSION.CHECKPOINT DEL KEY 7 99"]);
+    add_to("checkpoint-del-nobody-pxat", &["SESSION.CHECKPOINT DEL KEY 7 PXAT FAR"]);
+    add_to("checkpoint-restore", &["SESSION.CHECKPOINT RESTORE KEY 6"]);
+    add_to(
+        "checkpoint-restore-options",
+        &["session.checkpoint restore KEY 6 at 5000 ifversion 9 px 1000000"],
+    );
+    add_to(
+        "checkpoint-restore-keepttl",
+        &["SESSION.CHECKPOINT RESTORE KEY 6 KEEPTTL"],
+    );
+    add_to(
+        "checkpoint-restore-window",
+        &[
+            "SESSION.WINDOW KEY MAXLEN 2 PIN user",
+            "SESSION.CHECKPOINT RESTORE KEY 6",
+        ],
+    );
+    add_to(
+        "checkpoint-restore-leased",
+        &[
+            "SESSION.AGENT LEASE KEY b PXAT FAR",
+            "SESSION.CHECKPOINT RESTORE KEY 6 LEASE 1",
+        ],
+    );
+    add_to(
+        "checkpoint-restore-then",
+        &[
+            "SESSION.CHECKPOINT RESTORE KEY 6",
+            "SESSION.CHECKPOINT RESTORE KEY 9",
+            "SESSION.APPEND KEY MSG user hi",
+        ],
+    );
+    add_to("checkpoint-redact", &["SESSION.CLEAR KEY", "SESSION.REDACT KEY 2 5 8"]);
+
+    add_to("fork", &["SESSION.FORK KEY KEY-fork"]);
+    add_to(
+        "fork-upto",
+        &["SESSION.FORK KEY KEY-fork UPTO 4 ID 0190a8b4-6d2e-7c3a-9f10-123456789abc"],
+    );
+    add_to(
+        "fork-checkpoint",
+        &["session.fork KEY KEY-fork checkpoint 6 ex 1000 at 5000 ifversion 9"],
+    );
+    add_to(
+        "fork-replace",
+        &[
+            "SESSION.APPEND KEY-fork MSG user before",
+            "SESSION.FORK KEY KEY-fork REPLACE PXAT FAR",
+        ],
+    );
+    add_to(
+        "fork-replace-string",
+        &["SET KEY-fork x EX 5000", "SESSION.FORK KEY KEY-fork REPLACE PERSIST"],
+    );
+    add_to("fork-keepttl", &["SESSION.FORK KEY KEY-fork KEEPTTL"]);
+    add_to(
+        "fork-closed",
+        &["SESSION.CHECKPOINT CREATE KEY CLOSE", "SESSION.FORK KEY KEY-fork"],
+    );
+    add_to(
+        "fork-then-append",
+        &[
+            "SESSION.FORK KEY KEY-fork UPTO 3",
+            "SESSION.APPEND KEY MSG user here",
+            "SESSION.APPEND KEY-fork MSG user there",
+        ],
+    );
+    add_to(
+        "fork-past",
+        &[
+            "SESSION.FORK KEY KEY-fork",
+            "SESSION.FORK KEY KEY-fork REPLACE PXAT 1000",
+        ],
+    );
 
     add("getex", &[FIVE, "SESSION.GETEX KEY"]);
     add("getex-ex", &[FIVE, "SESSION.GETEX KEY EX 1000"]);
@@ -656,6 +847,10 @@ pub fn all() -> Vec<Scenario> {
     add("getex-persist", &[FIVE, "SESSION.GETEX KEY PERSIST"]);
     add("getex-create", &["SESSION.GETEX KEY CREATE"]);
     add("getex-create-known", &[FIVE, "SESSION.GETEX KEY CREATE EX 1000"]);
+    add(
+        "getex-closed",
+        &[FIVE, "SESSION.CHECKPOINT CREATE KEY CLOSE", "SESSION.GETEX KEY"],
+    );
     scenarios
 }
 
@@ -769,6 +964,29 @@ pub fn set_up_others(server: &Server) {
         b"ALIAS",
         &[b'x'; 255],
     ]);
+    // Checkpoints that share most of their history with the session, some of it, and none any more.
+    long(b"checkpoints", 150);
+    for n in 0..5 {
+        for _ in 0..60 {
+            server.run(&format!("SESSION.APPEND checkpoints MSG user \"round {n}\" REF e{n}"));
+        }
+        server.run(&format!(
+            "SESSION.EVENT ADD checkpoints pass ENTITIES 1 e{n} IMPACT '{{\"n\":{n}}}'"
+        ));
+        server.run(&format!(
+            "SESSION.CHECKPOINT CREATE checkpoints LABEL l{n} OUTCOME \"\\x00\""
+        ));
+    }
+    server.run("SESSION.CHECKPOINT DEL checkpoints 274");
+    server.run("SESSION.CHECKPOINT RESTORE checkpoints 212");
+    server.run("SESSION.REDACT checkpoints 1 100 250 300");
+    server.run("SESSION.WINDOW checkpoints MAXLEN 30 PIN user");
+    server.run("SESSION.COMPACT checkpoints UPTO 20 MSG system summary");
+    server.run("COPY checkpoints checkpoints-copied");
+    server.run("SESSION.CLEAR checkpoints-copied");
+    server.run("SESSION.FORK checkpoints checkpoints-forked CHECKPOINT 336");
+    server.run("SESSION.FORK checkpoints-forked checkpoints-forked-again UPTO 111");
+    server.run("SESSION.CHECKPOINT CREATE checkpoints-forked STORE checkpoints-reference CLOSE");
     long(b"binary \x00\xff\r\n", 3);
     long(b"", 3);
     server.run("COPY long long-copied");
