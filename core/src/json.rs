@@ -441,31 +441,82 @@ fn string_behind_quote<'a>(text: &'a [u8], rest: &'a [u8], seen: &mut u32) -> Re
 /// The string at `rest`, of which `end` bytes are plain.
 #[inline(never)]
 fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Result<(RawString<'a>, &'a [u8])> {
+    // Text that is escaped has many escapes: all of sixteen bytes are looked at before the next sixteen are.
+    while let Some(block) = rest.get(end..).and_then(|left| left.first_chunk::<16>()) {
+        let mut special = special_bytes(u8x16::from(*block)).to_bitmask();
+        // Where the next sixteen begin: behind these, or behind an escape that reaches beyond them.
+        let mut next = end + 16;
+        while special != 0 {
+            let at = special.trailing_zeros();
+            let place = end + at as usize;
+            // Not as `block[at]`: the block would have to be in memory.
+            match rest.get(place..place + 2) {
+                Some([b'\\', escape]) if SIMPLE_ESCAPES[*escape as usize] => {}
+                Some([b'"', _]) => return Ok(string_of(rest, place)),
+                _ => match rest[place] {
+                    b'"' => return Ok(string_of(rest, place)),
+                    b'\\' => check_escape(text, &rest[place..])?,
+                    _ => return Err(error(text, &rest[place..], Problem::ControlCharacter)),
+                },
+            }
+            // What stands behind the backslash is passed too, though it be special.
+            special &= !(0b11 << at);
+            next = next.max(place + 2);
+        }
+        end = next;
+    }
     loop {
+        end += plain_bytes(text, &rest[end..], &mut 0);
         let left = &rest[end..];
-        let after = match left {
-            [b'"', after @ ..] => {
-                let bytes = &rest[..end];
-                return Ok((RawString { bytes, escapes: 1 }, after));
-            }
-            [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', after @ ..] => after,
-            [b'\\', b'u', digits @ ..] => {
-                let hex = digits
-                    .iter()
-                    .take(4)
-                    .take_while(|digit| digit.is_ascii_hexdigit())
-                    .count();
-                match digits.get(hex..) {
-                    Some(after) if hex == 4 => after,
-                    Some([]) | None => return Err(error(text, &[], Problem::UnexpectedEnd)),
-                    Some(_) => return Err(error(text, left, Problem::Escape)),
-                }
-            }
-            [b'\\', _, ..] => return Err(error(text, left, Problem::Escape)),
-            [b'\\'] | [] => return Err(error(text, &[], Problem::UnexpectedEnd)),
+        match left {
+            [b'"', ..] => return Ok(string_of(rest, end)),
+            [b'\\', ..] => check_escape(text, left)?,
+            [] => return Err(error(text, &[], Problem::UnexpectedEnd)),
             [_, ..] => return Err(error(text, left, Problem::ControlCharacter)),
-        };
-        end = rest.len() - after.len() + plain_bytes(text, after, &mut 0);
+        }
+        end += 2;
+    }
+}
+
+/// The string before `rest[end]`, its quote, and what stands behind that.
+#[inline(always)]
+fn string_of(rest: &[u8], end: usize) -> (RawString<'_>, &[u8]) {
+    let bytes = &rest[..end];
+    (RawString { bytes, escapes: 1 }, &rest[end + 1..])
+}
+
+/// What may stand behind a backslash besides `u`.
+const SIMPLE_ESCAPES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut rest: &[u8] = b"\"\\/bfnrt";
+    while let [escape, after @ ..] = rest {
+        table[*escape as usize] = true;
+        rest = after;
+    }
+    table
+};
+
+/// Whether an escape is one, which begins at `left`, a backslash.
+#[inline(never)]
+fn check_escape(text: &[u8], left: &[u8]) -> Result<()> {
+    if left.get(1).is_some_and(|escape| SIMPLE_ESCAPES[*escape as usize]) {
+        return Ok(());
+    }
+    let [b'\\', b'u', digits @ ..] = left else {
+        return Err(match left.len() {
+            1 => error(text, &[], Problem::UnexpectedEnd),
+            _ => error(text, left, Problem::Escape),
+        });
+    };
+    let hex = digits
+        .iter()
+        .take(4)
+        .take_while(|digit| digit.is_ascii_hexdigit())
+        .count();
+    match digits.get(hex..) {
+        Some(_) if hex == 4 => Ok(()),
+        Some([]) | None => Err(error(text, &[], Problem::UnexpectedEnd)),
+        Some(_) => Err(error(text, left, Problem::Escape)),
     }
 }
 
