@@ -19,6 +19,8 @@ pub(crate) struct Events {
     oldest_ms: i64,
     /// The greatest seq of an event that is there no more; 0: all are there.
     pub last_gone: u64,
+    /// Events up to this seq were written by others and may be spelled in other ways than [`compose`] does.
+    pub foreign_until: u64,
 }
 
 impl Default for Events {
@@ -27,12 +29,13 @@ impl Default for Events {
             log: Log::new(),
             oldest_ms: i64::MAX,
             last_gone: 0,
+            foreign_until: 0,
         }
     }
 }
 
 impl Events {
-    pub fn from_log(log: Log, last_gone: u64) -> Self {
+    pub fn from_log(log: Log, last_gone: u64, foreign_until: u64) -> Self {
         let mut oldest_ms = i64::MAX;
         let _ = log.scan(Position::START, |head, _| {
             oldest_ms = oldest_ms.min(head.time_ms);
@@ -42,6 +45,7 @@ impl Events {
             log,
             oldest_ms,
             last_gone,
+            foreign_until,
         }
     }
 
@@ -188,6 +192,7 @@ impl Session {
             || range.from_state.is_some()
             || range.to_state.is_some();
         let marks = Marks::of(range);
+        let foreign_until = cold.events.foreign_until;
         let mut look = |head: &Head<'_>, body: &mut Body<'_>| {
             if !(range.from..=range.to).contains(&head.seq) {
                 return ControlFlow::Break(());
@@ -195,7 +200,9 @@ impl Session {
             let kind = range.kinds.is_empty() || range.kinds.contains(&head.role.as_str());
             if head.time_ms >= passed_before_ms
                 && kind
-                && (!by_body || (marks.are_in(head.role.as_str(), body.get()) && matches(body.get(), range)))
+                && (!by_body
+                    || ((head.seq <= foreign_until || marks.are_in(head.role.as_str(), body.get()))
+                        && matches(body.get(), range)))
             {
                 each(body.get());
                 left -= 1;

@@ -104,6 +104,9 @@ struct Header {
     last_gone_message: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     last_gone_event: u64,
+    /// Events up to here were migrated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    foreign_events_until: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     alias: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,6 +249,7 @@ impl Session {
             last_lease_token: cold.map_or(0, |cold| cold.agents.last_token),
             last_gone_message: self.messages.last_gone_seq(),
             last_gone_event: cold.map_or(0, |cold| cold.events.last_gone),
+            foreign_events_until: cold.map_or(0, |cold| cold.events.foreign_until),
             alias: cold.and_then(|cold| cold.alias.clone()),
             closed_at_ms: self.closed_at_ms(),
             last_gone_checkpoint: cold.map_or(0, |cold| cold.checkpoints.last_gone),
@@ -311,6 +315,7 @@ impl Session {
             events,
         } = header.chunks;
         let (last_gone_message, last_gone_event) = (header.last_gone_message, header.last_gone_event);
+        let foreign_events_until = header.foreign_events_until;
         let (rows, last_gone_checkpoint) = (std::mem::take(&mut header.checkpoints), header.last_gone_checkpoint);
         let mut session = session_of(header)?;
         let mut reader = ChunkReader {
@@ -347,7 +352,7 @@ impl Session {
             session.cold_mut().set_aside = set_aside;
         }
         if !events.is_empty() || last_gone_event > 0 {
-            session.cold_mut().events = Events::from_log(events, last_gone_event);
+            session.cold_mut().events = Events::from_log(events, last_gone_event, foreign_events_until);
         }
         Ok(session)
     }

@@ -125,7 +125,7 @@ impl Session {
             }
         });
         if !events.is_empty() {
-            self.cold_mut().events = Events::from_log(events, 0);
+            self.cold_mut().events = Events::from_log(events, 0, self.last_seq);
         }
         if !set_aside.is_empty() {
             self.cold_mut().set_aside = set_aside;
