@@ -195,10 +195,8 @@ impl<'c> Target<'c> {
     }
 
     pub fn check_not_closed(&self, ctx: &Ctx) -> Result<()> {
-        match self.session().and_then(Session::closed_at_ms) {
-            Some(at_ms) if !ctx.obeys_primary() => Err(error::closed(at_ms)),
-            _ => Ok(()),
-        }
+        self.session()
+            .map_or(Ok(()), |session| check_session_is_open(ctx, session))
     }
 
     /// Opens a key that must hold a session.
@@ -222,18 +220,8 @@ impl<'c> Target<'c> {
     /// judged there.
     #[inline]
     pub fn check(&self, options: &WriteOptions, moment: &Moment) -> Result<()> {
-        let Some(session) = self.session() else {
-            return self.check_guards(options, moment);
-        };
-        if options.lease.is_none() && session.may_be_leased() && !moment.obeys {
-            if let Some(lease) = session.living_lease(moment.now.now_ms) {
-                info::CONFLICTS.add(1);
-                let left_ms = lease.expires_at_ms - moment.now.now_ms;
-                return Err(error::lease_held(&LeaseHeld {
-                    agent: lease.agent.clone(),
-                    left_ms,
-                }));
-            }
+        if let Some(session) = self.session() {
+            check_lease_is_free(session, options, moment)?;
         }
         self.check_guards(options, moment)
     }
@@ -315,23 +303,11 @@ impl<'c> Target<'c> {
         settled.evicted = self.evicted;
         settled.migrated = self.migrated;
         if changed && !moment.obeys {
-            if let Some(at_ms) = self.slide(moment.now.now_ms) {
+            if let Some(at_ms) = slide(&mut self.key, moment.now.now_ms) {
                 settled.expiry = ExpiryFact::At(at_ms);
             }
         }
         settled
-    }
-
-    /// Moves the expiry to now + ttl, where there are both; returns the new one, which is in the future.
-    #[inline(always)]
-    pub fn slide(&mut self, now_ms: i64) -> Option<i64> {
-        let ttl_ms = self.session().map_or(0, Session::ttl_ms);
-        if ttl_ms == 0 || self.key.expires_at_ms().is_none() {
-            return None;
-        }
-        let at_ms = now_ms + ttl_ms as i64;
-        self.key.set_expires_at_ms(Some(at_ms));
-        Some(at_ms)
     }
 
     /// The same where the session is new or its expiry has been named.
@@ -392,6 +368,52 @@ impl<'c> Target<'c> {
             }
         }
     }
+}
+
+/// Moves the key's expiry to now + ttl, where there are both; returns the new one, which is in the future.
+#[inline(always)]
+pub fn slide(key: &mut WriteKey<'_, SessionValue>, now_ms: i64) -> Option<i64> {
+    let ttl_ms = match key.get() {
+        Found::Value(value) => value.session().ttl_ms(),
+        _ => 0,
+    };
+    if ttl_ms == 0 || key.expires_at_ms().is_none() {
+        return None;
+    }
+    let at_ms = now_ms + ttl_ms as i64;
+    key.set_expires_at_ms(Some(at_ms));
+    Some(at_ms)
+}
+
+/// All that a command without options asks of a session before it writes it.
+#[inline(never)]
+pub fn check_session(ctx: &Ctx, session: &Session, options: &WriteOptions, moment: &Moment) -> Result<()> {
+    check_session_is_open(ctx, session)?;
+    check_lease_is_free(session, options, moment)?;
+    check_guards_of(Some(session), options, moment)
+}
+
+fn check_session_is_open(ctx: &Ctx, session: &Session) -> Result<()> {
+    match session.closed_at_ms() {
+        Some(at_ms) if !ctx.obeys_primary() => Err(error::closed(at_ms)),
+        _ => Ok(()),
+    }
+}
+
+/// While a lease lives, its token is needed. What a primary sends has been judged there.
+fn check_lease_is_free(session: &Session, options: &WriteOptions, moment: &Moment) -> Result<()> {
+    if options.lease.is_some() || !session.may_be_leased() || moment.obeys {
+        return Ok(());
+    }
+    let Some(lease) = session.living_lease(moment.now.now_ms) else {
+        return Ok(());
+    };
+    info::CONFLICTS.add(1);
+    let left_ms = lease.expires_at_ms - moment.now.now_ms;
+    Err(error::lease_held(&LeaseHeld {
+        agent: lease.agent.clone(),
+        left_ms,
+    }))
 }
 
 /// Those of `LEASE` and `IFVERSION` that are given, for the session that is there, if one is.

@@ -10,12 +10,13 @@ use redis_session_core::session::Incoming;
 
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
+use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, Word};
 use crate::publish::{self, Level, Publication};
 use crate::table::{
     arg, block, flag, key, many, many_token, one_of, opt, token, Access, ArgSpec, Command, KeySpec, Kind,
 };
-use crate::write::{publish_unheard, Moment, NewSession, Settled, Target};
+use crate::value::session::SessionValue;
+use crate::write::{self, publish_unheard, Moment, NewSession, Settled, Target};
 use crate::{error, info};
 
 /// `MSG role content …` as `COMMAND DOCS` shows it.
@@ -237,19 +238,17 @@ fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, Erro
     let options = WriteOptions::default();
     let moment = Moment::of(ctx, &options);
     let now = moment.now;
-    let mut target = Target::open_whatever(ctx, key);
-    if target.is_foreign() {
-        return Ok(false);
-    }
-    if target.session().is_some_and(|session| session.may_be_leased()) {
-        target.check_not_closed(ctx)?;
-        target.check(&options, &moment)?;
-    }
-    let Some(appended) = target.change(|session| session.append_one(facts, body, now)) else {
+    // Without a `Target`: it is made for more than this, and costs for it.
+    let mut opened = ctx.open_key_write::<SessionValue>(key);
+    let Found::Value(value) = opened.get_mut() else {
         return Ok(false);
     };
-    target.slide(now.now_ms);
-    drop(target);
+    if value.session().may_be_leased() {
+        write::check_session(ctx, value.session(), &options, &moment)?;
+    }
+    let appended = value.change(|session| session.append_one(facts, body, now));
+    write::slide(&mut opened, now.now_ms);
+    drop(opened);
 
     info::APPENDED.add(1);
     info::EVICTED.add(appended.evicted);
