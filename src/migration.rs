@@ -50,7 +50,7 @@ pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<B
         maxlen: None,
         now,
     };
-    let (session, done) = Session::migrate(&legacy, &migration);
+    let (session, done) = Session::migrate(&legacy, &migration).ok()?;
     Some(Box::new(Pending {
         session,
         done,

@@ -217,6 +217,27 @@ pub fn elements<'a>(text: &'a [u8], element: impl FnMut(Value<'a>)) {
     let _ = array(text, skip_space(text), COMPOSED, element);
 }
 
+/// Gives the members of each object among the elements of an array that [`read_object`] has already accepted: each to a visitor of its own,
+/// which `each` gets then.
+pub(crate) fn object_elements<'a, M: Members<'a> + Default>(text: &'a [u8], mut each: impl FnMut(M)) {
+    let Some(mut left) = behind(text, b'[') else { return };
+    loop {
+        left = skip_space(left);
+        let rest = if left.first() == Some(&b'{') {
+            let mut members = M::default();
+            let rest = object(left, left, COMPOSED, &mut 0, &mut members);
+            each(members);
+            rest
+        } else {
+            read_front(left).map(|(_, rest)| rest)
+        };
+        match rest.ok().and_then(|rest| behind(rest, b',')) {
+            Some(after) => left = after,
+            None => return,
+        }
+    }
+}
+
 // The reader is a set of functions that take what is left of the text and return what is left behind what they have read. The text
 // itself goes along for the places in errors. So the cursor is two registers wherever functions are inlined, and nothing of the
 // loop over an object's members goes through memory; what few bodies have is in functions of its own.

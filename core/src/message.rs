@@ -95,6 +95,39 @@ pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
     Ok(reading.tied_facts())
 }
 
+/// The same in one pass with another look at the body's members.
+#[inline(always)]
+pub(crate) fn read_beside<'a>(body: &'a [u8], other: &mut impl json::Members<'a>) -> Result<Facts<'a>, json::Error> {
+    let mut both = Both {
+        reading: Reading::default(),
+        other,
+    };
+    json::read_members(body, &mut both)?;
+    if both.reading.ties.are_none() {
+        return Ok(both.reading.plain_facts());
+    }
+    Ok(both.reading.tied_facts())
+}
+
+struct Both<'a, 'o, O> {
+    reading: Reading<'a>,
+    other: &'o mut O,
+}
+
+impl<'a, O: json::Members<'a>> json::Members<'a> for Both<'a, '_, O> {
+    #[inline(always)]
+    fn string(&mut self, key: RawString<'a>, value: RawString<'a>) {
+        self.reading.string(key, value);
+        self.other.string(key, value);
+    }
+
+    #[inline(always)]
+    fn other(&mut self, key: RawString<'a>, value: Value<'a>) {
+        self.reading.other(key, value);
+        self.other.other(key, value);
+    }
+}
+
 /// What has been met of a body.
 #[derive(Default)]
 struct Reading<'a> {
@@ -195,7 +228,7 @@ impl<'a> Ties<'a> {
 
     fn added_to(self, mut facts: Facts<'a>, role_is_missing: bool) -> Facts<'a> {
         if let Some(array) = self.tool_calls {
-            json::elements(array, |element| facts.calls.extend(id_of(element)));
+            json::object_elements(array, |id: IdOfCall<'_>| facts.calls.extend(id.0.map(|id| id.decode())));
         }
         facts.answers = self.tool_call_id.map(|id| id.decode());
         if let Some(array) = self.entity_refs {
@@ -280,15 +313,23 @@ fn text(digits: &[u8]) -> &str {
     std::str::from_utf8(digits).unwrap_or_default()
 }
 
-fn id_of<'a>(call: Value<'a>) -> Option<Cow<'a, str>> {
-    let Value::Object(object) = call else { return None };
-    let mut id = None;
-    json::members(object, |key, value| {
+/// The `id` of a call, if it is a string.
+#[derive(Default)]
+struct IdOfCall<'a>(Option<RawString<'a>>);
+
+impl<'a> json::Members<'a> for IdOfCall<'a> {
+    #[inline(always)]
+    fn string(&mut self, key: RawString<'a>, value: RawString<'a>) {
         if key.is("id") {
-            id = value.as_string();
+            self.0 = Some(value);
         }
-    });
-    id
+    }
+
+    fn other(&mut self, key: RawString<'a>, _: Value<'a>) {
+        if key.is("id") {
+            self.0 = None;
+        }
+    }
 }
 
 /// An ISO 8601 string. What is written in the usual way has no escapes, and what has escapes is not written so.
@@ -393,7 +434,7 @@ pub fn redacted(body: &[u8], reason: Option<&str>) -> Vec<u8> {
         if key == "tool_calls" {
             calls.clear();
             if let Some(text) = array(value) {
-                json::elements(text, |element| calls.extend(id_of(element)));
+                json::object_elements(text, |id: IdOfCall<'_>| calls.extend(id.0.map(|id| id.decode())));
             }
         } else if let Some(slot) = kept.iter_mut().find(|(name, _)| *name == key) {
             slot.1 = value.as_string();

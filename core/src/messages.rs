@@ -251,9 +251,20 @@ impl Messages {
     /// Appends a message that calls or answers.
     #[inline(never)]
     fn append_tied(&mut self, message: &NewMessage<'_>, pins: &[String], compress_after_bytes: u32) {
-        let facts = message.facts;
-        let calls: SmallVec<[u32; 4]> = facts.calls.iter().map(|id| call_hash(id)).collect();
-        let root = facts.answers.as_deref().and_then(|id| self.exchange_of_call(id));
+        let id = message.facts.answers.as_deref();
+        let root = id.and_then(|id| self.exchange_of_call(id));
+        self.append_to_exchange(message, root, pins, compress_after_bytes);
+    }
+
+    /// Appends a message that calls or answers, of which the exchange is known that its call belongs to.
+    pub(crate) fn append_to_exchange(
+        &mut self,
+        message: &NewMessage<'_>,
+        root: Option<u64>,
+        pins: &[String],
+        compress_after_bytes: u32,
+    ) {
+        let calls: SmallVec<[u32; 4]> = message.facts.calls.iter().map(|id| call_hash(id)).collect();
         if let Some(root) = root {
             if root != self.newest_exchange {
                 self.scattered_until = self.scattered_until.max(root);
@@ -303,6 +314,11 @@ impl Messages {
             }
             _ => {}
         }
+    }
+
+    /// The exchange of the message that was appended last.
+    pub(crate) fn newest_exchange(&self) -> u64 {
+        self.newest_exchange
     }
 
     fn exchange_of_call(&self, id: &str) -> Option<u64> {

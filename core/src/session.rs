@@ -339,7 +339,7 @@ impl Session {
             self.change_limits(|limits| limits.maxlen = maxlen);
         }
         for incoming in batch {
-            self.add(&incoming.facts, incoming.body, incoming.tokens, now);
+            self.add(&incoming.facts, incoming.body, incoming.tokens, None, now);
         }
         self.appended(now, evicted)
     }
@@ -347,12 +347,13 @@ impl Session {
     /// The same of one message, of which nothing is known but its body.
     #[inline(always)]
     pub fn append_one(&mut self, facts: &Facts<'_>, body: &[u8], now: Now) -> Appended {
-        self.add(facts, body, None, now);
+        self.add(facts, body, None, None, now);
         self.appended(now, None)
     }
 
+    /// Adds one message; the window is applied afterwards. `root` is the exchange that it belongs to, if that is known.
     #[inline(always)]
-    pub(crate) fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, now: Now) {
+    pub(crate) fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, root: Option<u64>, now: Now) {
         self.last_seq += 1;
         let message = NewMessage {
             seq: self.last_seq,
@@ -364,7 +365,12 @@ impl Session {
             body,
         };
         let pins: &[String] = self.cold.as_ref().map_or(&[], |cold| &cold.pins);
-        self.messages.append(&message, pins, now.compress_after_bytes);
+        match root {
+            None => self.messages.append(&message, pins, now.compress_after_bytes),
+            known => self
+                .messages
+                .append_to_exchange(&message, known, pins, now.compress_after_bytes),
+        }
         if facts.role == Role::User {
             self.query_count += 1;
         }

@@ -201,7 +201,8 @@ impl Handler for Migrate {
                 maxlen: request.maxlen,
                 now: moment.now,
             },
-        );
+        )
+        .map_err(bad_layout)?;
         drop(legacy);
         drop(held);
         drop(values);

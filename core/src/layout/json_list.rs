@@ -20,8 +20,8 @@ pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayou
 
 #[cfg(test)]
 mod tests {
-    use crate::layout::tests::{bodies, migrated, set_aside};
-    use crate::layout::{recognise, recognise_alone, Format, Source};
+    use crate::layout::tests::{bodies, migrated, refused, set_aside};
+    use crate::layout::{recognise_alone, Format, Source};
 
     const CALL: &str =
         r#"{"role":"user","content":"hi","tool_calls":[{"id":"c1","name":"get_weather","arguments":"{}"}]}"#;
@@ -58,7 +58,7 @@ mod tests {
         ])];
         assert_eq!(recognise_alone(&source[0]), None);
         assert_eq!(
-            recognise(&source, None).unwrap_err().to_string(),
+            refused(&source).unwrap(),
             "source 1 has elements of two layouts (json-list, and element 2 is langchain)"
         );
         let (session, _) = migrated(&source, Some(Format::JsonList));

@@ -1,10 +1,11 @@
 //! What a legacy layout holds becomes a session.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{live_hash, meta, Element, Legacy};
+use super::{live_hash, meta, BadLayout, Element, Legacy};
 use crate::agent::Agent;
 use crate::entity::Entities;
 use crate::event::Events;
@@ -53,8 +54,12 @@ impl Session {
     ///   no entities of its own.
     /// - A window lets go what is over, as it does after an append.
     ///
+    /// # Errors
+    ///
+    /// Those of [`Legacy::elements`].
+    ///
     /// Cost: O(bytes).
-    pub fn migrate(legacy: &Legacy<'_>, migration: &Migration) -> (Session, Migrated) {
+    pub fn migrate(legacy: &Legacy<'_>, migration: &Migration) -> Result<(Session, Migrated), BadLayout> {
         let now = migration.now;
         let maxlen = migration.maxlen.or(legacy.maxlen).unwrap_or(0);
         let created_at_ms = legacy.created_at_ms.unwrap_or(now.content_ms);
@@ -73,7 +78,7 @@ impl Session {
         if let Some(meta) = meta_of(legacy, session.id) {
             session.cold_mut().meta = Some(meta);
         }
-        let mut done = session.take_elements(legacy, now);
+        let mut done = session.take_elements(legacy, now)?;
         session.query_count = legacy.query_count.unwrap_or(session.query_count);
         session.ttl_extended_count = legacy.ttl_extended_count.unwrap_or(0);
         session.take_agents(legacy);
@@ -95,19 +100,24 @@ impl Session {
         done.entities = session.cold.as_ref().map_or(0, |cold| cold.entities.len() as u64);
         done.tokens = session.sums().tokens;
         done.evicted = session.evict(now.now_ms, None);
-        (session, done)
+        Ok((session, done))
     }
 
-    fn take_elements(&mut self, legacy: &Legacy<'_>, now: Now) -> Migrated {
+    fn take_elements(&mut self, legacy: &Legacy<'_>, now: Now) -> Result<Migrated, BadLayout> {
         let mut done = Migrated::default();
         let (mut events, mut set_aside) = (Log::new(), Log::new());
+        let mut last_calls = LastCalls::default();
         legacy.elements(|element| match element {
             Element::Message { mut facts, body } => {
                 done.messages += 1;
                 if legacy.entities.is_some() {
                     facts.entity_refs.clear();
                 }
-                self.add(&facts, body, None, now);
+                let root = facts.answers.as_deref().and_then(|id| last_calls.exchange_of(id));
+                self.add(&facts, body, None, root, now);
+                if !facts.calls.is_empty() {
+                    last_calls.set(&facts.calls, self.messages.newest_exchange());
+                }
             }
             Element::Event(object) => {
                 done.events += 1;
@@ -123,14 +133,14 @@ impl Session {
                 let entry = entry(self.last_seq, now.content_ms, &Role::Other, bytes);
                 set_aside.push(&entry, now.compress_after_bytes);
             }
-        });
+        })?;
         if !events.is_empty() {
             self.cold_mut().events = Events::from_log(events, 0, self.last_seq);
         }
         if !set_aside.is_empty() {
             self.cold_mut().set_aside = set_aside;
         }
-        done
+        Ok(done)
     }
 
     fn take_agents(&mut self, legacy: &Legacy<'_>) {
@@ -143,6 +153,28 @@ impl Session {
             };
             self.cold_mut().agents.by_name.insert(name.clone(), agent);
         }
+    }
+}
+
+/// The newest message that makes calls. Most answers are to it: they need not search for their call among the messages.
+#[derive(Default)]
+struct LastCalls {
+    ids: Vec<String>,
+    exchange: u64,
+}
+
+impl LastCalls {
+    fn set(&mut self, ids: &[Cow<'_, str>], exchange: u64) {
+        self.ids.resize_with(ids.len(), String::new);
+        for (known, id) in self.ids.iter_mut().zip(ids) {
+            known.clear();
+            known.push_str(id);
+        }
+        self.exchange = exchange;
+    }
+
+    fn exchange_of(&self, id: &str) -> Option<u64> {
+        self.ids.iter().any(|known| known == id).then_some(self.exchange)
     }
 }
 

@@ -52,6 +52,7 @@ mod text;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
@@ -59,6 +60,7 @@ use crate::json;
 use crate::message::{self, Facts};
 
 pub use migrate::{Migrated, Migration};
+use shape::Shape;
 pub use shape::Uniform;
 use text::Text;
 
@@ -169,6 +171,8 @@ impl std::error::Error for BadLayout {}
 pub struct Legacy<'a> {
     format: Format,
     items: Items<'a>,
+    /// The number of the list whose elements have to be of one layout, if only its first ones have been looked at.
+    unproved: Option<usize>,
     id: Option<SourceId>,
     scope: Option<String>,
     state: Option<String>,
@@ -230,6 +234,7 @@ impl<'a> Legacy<'a> {
         Legacy {
             format,
             items,
+            unproved: None,
             id: None,
             scope: None,
             state: None,
@@ -265,8 +270,15 @@ impl<'a> Legacy<'a> {
         self.len() == 0
     }
 
-    /// Judges and gives every element, oldest first. Cost: O(bytes); each element is read once.
-    pub fn elements(&self, mut each: impl FnMut(Element<'_>)) {
+    /// Judges and gives every element, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// If an element of a list shows that the list is not of one layout, of which [`recognise`] has seen the beginning only. What was given
+    /// until then is of no use.
+    ///
+    /// Cost: O(bytes); each element is read once.
+    pub fn elements(&self, mut each: impl FnMut(Element<'_>)) -> Result<(), BadLayout> {
         match &self.items {
             Items::Bodies {
                 texts,
@@ -274,9 +286,26 @@ impl<'a> Legacy<'a> {
                 may_be_lines,
             } => {
                 let last = texts.len().wrapping_sub(1);
+                let place = |i: usize| if *is_newest_first { last - i } else { i };
+                if let Some(source) = self.unproved {
+                    let mut uniform = Uniform::default();
+                    for i in 0..texts.len() {
+                        let text = texts[place(i)];
+                        let mut shape = Shape::default();
+                        let read = message::read_beside(text, &mut shape);
+                        if uniform.add(read.is_ok().then_some(shape)).is_break() {
+                            return Err(Uniform::of(texts).bad_layout(source));
+                        }
+                        each(match read {
+                            Ok(facts) => Element::Message { facts, body: text },
+                            Err(_) => Element::SetAside(text),
+                        });
+                    }
+                    return Ok(());
+                }
                 let mut line = Vec::new();
                 for i in 0..texts.len() {
-                    let text = texts[if *is_newest_first { last - i } else { i }];
+                    let text = texts[place(i)];
                     match message::read(text) {
                         Ok(facts) => each(Element::Message { facts, body: text }),
                         Err(_) if *may_be_lines && motorhead::compose(text, &mut line) => match message::read(&line) {
@@ -296,6 +325,7 @@ impl<'a> Legacy<'a> {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -522,9 +552,13 @@ fn string_format(string: &StringSource<'_>) -> Option<Format> {
     }
 }
 
-/// The layout of a list that stands alone.
+/// The layout of a list, as far as its first elements say it.
 fn list_format(list: &[&[u8]], number: usize) -> Result<Format, BadLayout> {
-    let uniform = Uniform::of(list);
+    let mut uniform = Uniform::default();
+    let _ = list.iter().try_for_each(|element| match uniform.look(element) {
+        ControlFlow::Continue(()) if uniform.is_untold() => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    });
     match uniform.format() {
         Some(format) => Ok(format),
         None if uniform.is_untold() && motorhead::matches(list) => Ok(Format::Motorhead),
@@ -549,19 +583,24 @@ pub fn recognise_alone(source: &Source<'_>) -> Option<Format> {
 
 /// Which layout the sources are, told apart by types and shapes or as `forced` says, and what they hold. Their order says nothing.
 ///
-/// A forced format takes any JSON object for an element; the sources' types have to be those of the layout.
+/// A forced format takes any JSON object for an element; the sources' types have to be those of the layout. Of a list, the first element that
+/// is a JSON object says what it is; whether all others are of that layout too turns out when they are read, once, and then
+/// [`Legacy::elements`] and [`Session::migrate`](crate::Session::migrate) say so.
 ///
-/// Cost: O(bytes) without a forced format, of which every element is read; else O(elements), and O(bytes) of strings.
+/// Cost: O(bytes) of strings and of fields; of a list O(bytes up to its first JSON object).
 pub fn recognise<'a>(sources: &'a [Source<'a>], forced: Option<Format>) -> Result<Legacy<'a>, BadLayout> {
     let mut sources = Sources::sorted(sources)?;
-    let layout = match forced {
-        Some(format) => {
-            sources.check_types(format.layout())?;
-            format.layout()
-        }
-        None => sources.recognised()?.layout(),
-    };
-    (layout.read)(&mut sources)
+    if let Some(format) = forced {
+        sources.check_types(format.layout())?;
+        return (format.layout().read)(&mut sources);
+    }
+    let format = sources.recognised()?;
+    let list = sources.number(Kind::List);
+    let mut legacy = (format.layout().read)(&mut sources)?;
+    if !matches!(format, Format::Motorhead | Format::OpenaiAgents) {
+        legacy.unproved = list;
+    }
+    Ok(legacy)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayou
 
 #[cfg(test)]
 mod tests {
-    use crate::layout::tests::{bodies, migrated};
+    use crate::layout::tests::{bodies, migrated, refused};
     use crate::layout::{recognise, Format, Source};
 
     const HI: &str = r#"{"role":"user","content":"hi"}"#;
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn hash_list_and_counter_are_one_session() {
         let list = Source::List([HI, REASONING, CALL, OUTPUT].map(str::as_bytes).to_vec());
-        assert!(recognise(std::slice::from_ref(&list), None).is_err());
+        assert!(refused(std::slice::from_ref(&list)).is_some());
         let sources = [Source::String(b"4"), list, hash()];
         assert_eq!(recognise(&sources, None).unwrap().format(), Format::OpenaiAgents);
         let (session, _) = migrated(&sources, None);
