@@ -144,6 +144,16 @@ fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
         ratio("event-wake", "xadd-wake"),
         1.0,
     );
+    for (what, id, base) in [
+        (
+            "CHECKPOINT of 100,000 messages / of 100",
+            "checkpoint-100000",
+            "checkpoint-100",
+        ),
+        ("FORK of 100,000 messages / of 100", "fork-100000", "fork-100"),
+    ] {
+        at_most(what, ratio(id, base), 20.0);
+    }
     at_most("RANGE of 20 messages / LRANGE", ratio("range", "lrange"), 1.1);
     at_most("GET of 20 messages / LRANGE", ratio("get", "lrange"), 2.0);
     for (what, id) in [("10,000", "append-10000"), ("1,000,000", MILLION)] {
@@ -352,6 +362,7 @@ fn rows(quick: bool) -> Vec<Row> {
     });
 
     rows.extend(recording(&key));
+    rows.extend(snapshots(&key));
 
     // "Holding 100" must stay true for 12,000 appends: they go to 600 sessions in turn, none of which grows by more than 20.
     // Their sizes are staggered, so that filling and sealing a chunk falls evenly on the measured commands.
@@ -448,6 +459,31 @@ fn rows(quick: bool) -> Vec<Row> {
             setup: full_window(&key),
             ..simple(id, name, Some(base), command)
         });
+    }
+    rows
+}
+
+/// Checkpoints and forks of a short and a long session. The oldest checkpoint goes, and so does the fork before: dropping is in the figure.
+fn snapshots(key: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (ids, messages) in [
+        (["checkpoint-100", "fork-100"], 100),
+        (["checkpoint-100000", "fork-100000"], 100_000),
+    ] {
+        let words = [
+            ["SESSION.CHECKPOINT", "CREATE", key].map(str::to_owned).to_vec(),
+            ["SESSION.FORK", key, "fork", "REPLACE"].map(str::to_owned).to_vec(),
+        ];
+        for (i, command) in words.into_iter().enumerate() {
+            let base = (messages > 100).then_some(["checkpoint-100", "fork-100"][i]);
+            let name = format!("{} of {} messages", command[0], grouped(messages));
+            let mut setup = Pipeline::default();
+            unbounded(&mut setup, key, messages as usize);
+            rows.push(Row {
+                setup,
+                ..simple(ids[i], &name, base, command)
+            });
+        }
     }
     rows
 }
