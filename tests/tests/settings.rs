@@ -140,7 +140,9 @@ fn the_shipped_file_starts_a_server() {
 #[test]
 fn module_list_names_it() {
     let server = Server::start();
+    // Some servers bring modules of their own.
     let modules = redis_session_tests::items(&server.run("MODULE LIST"));
-    let name = redis_session_tests::entry(&modules[0], "name");
-    assert_eq!(name, Value::BulkString(b"session".to_vec()));
+    let names = modules.iter().map(|module| redis_session_tests::entry(module, "name"));
+    let own = Value::BulkString(b"session".to_vec());
+    assert_eq!(names.filter(|name| *name == own).count(), 1);
 }
