@@ -49,7 +49,7 @@ pub fn random_write(random: &mut Random) -> String {
             _ => format!(r#"'{{"role":"user","content":"{filler}"}}'"#),
         }
     };
-    match random.below(25) {
+    match random.below(32) {
         0 => format!(
             "SESSION.META k '{{\"m{}\":{{\"x\":{}}}}}' {w}",
             id(random),
@@ -131,6 +131,19 @@ pub fn random_write(random: &mut Random) -> String {
             id(random),
             now_ms() - HOUR_MS / 6 * random.below(5) as i64
         ),
+        25 | 26 => format!(
+            "SESSION.CHECKPOINT CREATE k LABEL l{} {} {w}",
+            id(random),
+            ["", "TRIM", "REFS 1 e1", "SUMMARY {}"][random.below(4)]
+        ),
+        27..=29 => format!("SESSION.CHECKPOINT RESTORE k {} {w}", seq(random)),
+        30 => format!("SESSION.CHECKPOINT DEL k {} {} {w}", seq(random), seq(random)),
+        31 => [
+            format!("SESSION.AGENT JOIN k a{} {w}", random.below(1_000_000)),
+            format!("SESSION.AGENT LEAVE k a{} {w}", id(random)),
+            format!("SESSION.AGENT HANDOFF k a{} a{} {w}", id(random), id(random)),
+        ][random.below(3)]
+        .clone(),
         22 => format!("SESSION.ENTITY FORGET k 2 e{} e{} {w}", id(random), id(random)),
         _ => {
             let bodies: Vec<String> = (0..1 + random.below(3)).map(|_| body(random)).collect();
@@ -183,9 +196,15 @@ fn a_write_either_leaves_every_trace_or_none() {
             }
             let is_content = before.0.range != after.0.range
                 || is_changed
-                    && ["SESSION.APPEND", "SESSION.ENTITY MENTION", "SESSION.EVENT ADD"]
-                        .iter()
-                        .any(|name| write.starts_with(name));
+                    && [
+                        "SESSION.APPEND",
+                        "SESSION.ENTITY MENTION",
+                        "SESSION.EVENT ADD",
+                        "SESSION.CHECKPOINT CREATE",
+                        "SESSION.CHECKPOINT RESTORE",
+                    ]
+                    .iter()
+                    .any(|name| write.starts_with(name));
             let is_new = version == 0;
             let now = server.version_of("k");
             assert!(
