@@ -26,6 +26,9 @@ use crate::limits::Limits;
 use crate::log::{Body, Entry, Front, Head, Log, Position};
 use crate::message::{call_hash, Facts, Role};
 
+/// In place of the newest exchange while nothing is known but the logs.
+const UNLEARNED: u64 = u64::MAX;
+
 #[derive(Debug, Clone)]
 pub struct Messages {
     rare: Option<Box<Rare>>,
@@ -777,7 +780,7 @@ impl Messages {
     pub fn pins_changed(&mut self) {
         self.forget_pinned();
         self.aside_is_pinned = self.aside().is_none();
-        self.learn();
+        self.learn_anew();
     }
 
     // ---- reading ----------------------------------------------------------------------------------------------------
@@ -872,17 +875,16 @@ impl Messages {
         (self.aside(), &self.main)
     }
 
-    /// Messages from logs that a payload held. Cost: O(messages) headers.
+    /// Messages from logs that a payload held. Whoever puts them to use has to [`Messages::learn`] first. Cost: O(1).
     pub(crate) fn from_logs(aside: Log, main: Log, last_gone: u64) -> Self {
-        let mut messages = Messages {
+        Messages {
             aside_is_pinned: aside.is_empty(),
             rare: (!aside.is_empty()).then(|| Box::new(Rare { aside, pinned: None })),
             main,
             last_gone,
+            newest_exchange: UNLEARNED,
             ..Messages::default()
-        };
-        messages.learn();
-        messages
+        }
     }
 
     /// The messages of an earlier moment in place of these. All that came after it are gone then, whether they still stand here or not.
@@ -895,6 +897,7 @@ impl Messages {
         if newest > moment_seq {
             then.last_gone = newest;
         }
+        then.learn();
         // Other roles may be pinned now.
         then.forget_pinned();
         then.aside_is_pinned = then.aside().is_none();
@@ -922,8 +925,14 @@ impl Messages {
                 .map_or(0, |rare| rare.aside.heap_bytes_unseen(seen) + size_of::<Rare>())
     }
 
-    /// Learns from the headers what a payload does not say.
-    fn learn(&mut self) {
+    /// Learns from the headers what a payload does not say, if that has not been done. Cost: O(messages) headers, once.
+    pub(crate) fn learn(&mut self) {
+        if self.newest_exchange == UNLEARNED {
+            self.learn_anew();
+        }
+    }
+
+    fn learn_anew(&mut self) {
         let mut oldest_time_ms = i64::MAX;
         let mut scattered_until = 0;
         let mut previous = 0;

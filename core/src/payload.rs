@@ -38,7 +38,7 @@ use crate::entity::Entities;
 use crate::event::Events;
 use crate::json;
 use crate::limits::Limits;
-use crate::log::{ChunkBase, ChunkParts, Head, Log, Position, StoredChunk, TakenChunk};
+use crate::log::{ChunkBase, ChunkParts, Head, Log, Position, StoredChunk, TakenChunk, TakenSegments};
 use crate::message;
 use crate::messages::Messages;
 use crate::session::{Cold, Session, INITIAL_STATE, MAX_TEXT_BYTES};
@@ -322,6 +322,7 @@ impl Session {
             next: &mut next,
             session_seq: session.last_seq,
             taken: Vec::new(),
+            segments: TakenSegments::default(),
         };
         let own = |chunks: u64| [ChunkRun(0, chunks)];
         let aside = reader.log(&own(aside), is_body, true)?;
@@ -329,6 +330,7 @@ impl Session {
         let set_aside = reader.log(&own(set_aside), |_| true, false)?;
         let events = reader.log(&own(events), json::is_composed_object, false)?;
         session.messages = messages_of(aside, main, last_gone_message)?;
+        session.messages.learn();
         if !rows.is_empty() || last_gone_checkpoint > 0 {
             let mut before = session
                 .cold
@@ -710,6 +712,7 @@ struct ChunkReader<'n, N> {
     session_seq: u64,
     /// The messages' chunks so far, in the order of their numbers; of one that begins with dead bytes nothing.
     taken: Vec<Option<TakenChunk>>,
+    segments: TakenSegments,
 }
 
 impl<N: FnMut() -> Option<B>, B: AsRef<[u8]>> ChunkReader<'_, N> {
@@ -723,12 +726,12 @@ impl<N: FnMut() -> Option<B>, B: AsRef<[u8]>> ChunkReader<'_, N> {
                     let taken = index
                         .and_then(|index| self.taken.get(index)?.as_ref())
                         .ok_or(PayloadError("a chunk that is not there"))?;
-                    log.push_taken_chunk(taken).ok_or(SPOILED)?;
+                    log.push_taken_chunk(taken, &mut self.segments).ok_or(SPOILED)?;
                     continue;
                 }
                 let blob = (self.next)().ok_or(PayloadError("a chunk is missing"))?;
                 let session_seq = self.session_seq;
-                let (taken, is_whole) = decode_chunk(&mut log, blob.as_ref(), |head, body| {
+                let (taken, is_whole) = decode_chunk(&mut log, blob.as_ref(), &mut self.segments, |head, body| {
                     plausible(head, session_seq) && check(body)
                 })
                 .ok_or(SPOILED)?;
@@ -788,7 +791,12 @@ fn checkpoint_of<N: FnMut() -> Option<B>, B: AsRef<[u8]>>(
 }
 
 /// Adds a chunk to the log; whether all of it is live comes back with it.
-fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) -> bool) -> Option<(TakenChunk, bool)> {
+fn decode_chunk(
+    log: &mut Log,
+    blob: &[u8],
+    segments: &mut TakenSegments,
+    check: impl FnMut(&Head<'_>, &[u8]) -> bool,
+) -> Option<(TakenChunk, bool)> {
     let (&flags, bytes) = blob.split_first()?;
     if flags & !LZ4 != 0 {
         return None;
@@ -815,7 +823,8 @@ fn decode_chunk(log: &mut Log, blob: &[u8], check: impl FnMut(&Head<'_>, &[u8]) 
         compressed: flags & LZ4 != 0,
         shared,
     };
-    log.push_chunk(parts, body_at, check).map(|taken| (taken, body_at == 0))
+    log.push_chunk(parts, body_at, segments, check)
+        .map(|taken| (taken, body_at == 0))
 }
 
 /// A length and as many bytes.

@@ -386,3 +386,27 @@ fn redact_copy(copy: &mut Session, seq: u64) -> bool {
     copy.messages.replace(seq, &new, message::estimated_tokens(new.len()));
     true
 }
+
+#[test]
+fn loading_many_checkpoints_takes_memory_for_what_they_do_not_share() {
+    let mut session = session(Limits::default());
+    for number in 0..4000 {
+        append(
+            &mut session,
+            &format!(r#"{{"role":"user","content":"{number}"}}"#),
+            START_MS,
+        );
+    }
+    let alone = session.heap_bytes();
+    for _ in 0..1000 {
+        session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
+    }
+    let loaded = deep_copy(&session);
+    assert_eq!(digest(&loaded), digest(&session));
+    // A reference for each chunk and checkpoint would be some 1,000 x 800 x 8 bytes.
+    assert!(
+        loaded.heap_bytes() < alone + 1000 * 2500,
+        "{} {alone}",
+        loaded.heap_bytes()
+    );
+}

@@ -21,7 +21,7 @@
 mod chunk;
 mod record;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::ptr;
 use std::sync::Arc;
@@ -915,6 +915,7 @@ impl Log {
         &mut self,
         parts: ChunkParts<'_>,
         body_at: u32,
+        segments: &mut TakenSegments,
         mut check: impl FnMut(&Head<'_>, &[u8]) -> bool,
     ) -> Option<TakenChunk> {
         // LZ4 cannot expand beyond this: a larger claim is false, and no buffer is made for it.
@@ -972,12 +973,12 @@ impl Log {
             tokens,
             body_bytes,
         };
-        self.push_taken_chunk(&taken)?;
+        self.push_taken_chunk(&taken, segments)?;
         Some(taken)
     }
 
     /// Adds a chunk that another log has taken from the same payload. Its first body must begin at its beginning.
-    pub(crate) fn push_taken_chunk(&mut self, taken: &TakenChunk) -> Option<()> {
+    pub(crate) fn push_taken_chunk(&mut self, taken: &TakenChunk, segments: &mut TakenSegments) -> Option<()> {
         let last_seq = self.chunks().checked_sub(1).map(|last| self.last_seq_of(last));
         if last_seq.is_some_and(|last_seq| taken.first_seq <= last_seq) {
             return None;
@@ -993,9 +994,8 @@ impl Log {
         self.heap_bytes += chunk.heap_bytes() + size_of::<Arc<Chunk>>();
         sealed.back.push_back(chunk);
         if sealed.back.len() == 2 * SEGMENT_CHUNKS {
-            sealed
-                .segments
-                .push_back(Arc::new(Segment::new(sealed.back.drain(..SEGMENT_CHUNKS).collect())));
+            let chunks = sealed.back.drain(..SEGMENT_CHUNKS).collect();
+            sealed.segments.push_back(segments.segment_of(chunks));
         }
         Some(())
     }
@@ -1043,6 +1043,28 @@ pub(crate) struct TakenChunk {
     first_seq: u64,
     tokens: u64,
     body_bytes: u64,
+}
+
+/// The segments that logs of one payload are made of, so that those that share their chunks share them too: a reference a chunk and
+/// checkpoint would be many times the payload.
+#[derive(Debug, Default)]
+pub(crate) struct TakenSegments {
+    by_first_chunk: HashMap<usize, Arc<Segment>>,
+}
+
+impl TakenSegments {
+    fn segment_of(&mut self, chunks: Box<[Arc<Chunk>]>) -> Arc<Segment> {
+        let first = chunks.first().map_or(0, |chunk| Arc::as_ptr(chunk) as usize);
+        if let Some(known) = self.by_first_chunk.get(&first) {
+            let mut both = known.chunks.iter().zip(&chunks);
+            if known.chunks.len() == chunks.len() && both.all(|(known, chunk)| Arc::ptr_eq(known, chunk)) {
+                return Arc::clone(known);
+            }
+        }
+        let segment = Arc::new(Segment::new(chunks));
+        self.by_first_chunk.insert(first, Arc::clone(&segment));
+        segment
+    }
 }
 
 /// A body that is fetched, and its chunk decompressed, only when it is asked for.

@@ -150,7 +150,7 @@ fn reload(log: &Log) -> Log {
             shared: chunk.shared.iter().map(|body| Shared::adopt(body)).collect(),
         };
         loaded
-            .push_chunk(parts, chunk.body_at, |_, _| true)
+            .push_chunk(parts, chunk.body_at, &mut TakenSegments::default(), |_, _| true)
             .expect("what was written is read");
     });
     loaded
@@ -309,7 +309,9 @@ fn false_chunks_are_refused() {
                 compressed,
                 shared: Vec::new(),
             };
-            Log::new().push_chunk(parts, 0, |_, _| true).is_none()
+            Log::new()
+                .push_chunk(parts, 0, &mut TakenSegments::default(), |_, _| true)
+                .is_none()
         };
         assert!(
             refused(chunk.bodies, u32::MAX, chunk.heads, true),
