@@ -50,6 +50,9 @@ impl Shape {
             | match kind.as_ref() {
                 "function_call" | "function_call_output" => Shape::TYPE_OF_CALL,
                 "human" | "ai" | "system" | "tool" | "function" | "chat" => Shape::TYPE_OF_SPEAKER,
+                // What was streamed is kept as the chunk that all of its chunks add up to.
+                "HumanMessageChunk" | "AIMessageChunk" | "SystemMessageChunk" | "ToolMessageChunk"
+                | "FunctionMessageChunk" | "ChatMessageChunk" => Shape::TYPE_OF_SPEAKER,
                 _ => 0,
             };
     }
@@ -258,6 +261,8 @@ mod tests {
             (r#"{"content":"x"}"#, None),
             (r#"{"type":"job","data":{}}"#, None),
             (r#"{"type":"human","data":{}}"#, Some(Format::Langchain)),
+            (r#"{"type":"AIMessageChunk","data":{}}"#, Some(Format::Langchain)),
+            (r#"{"type":"remove","data":{}}"#, None),
             (r#"{"type":"human","data":[]}"#, None),
             (r#"{"type":"human","data":{},"data":"x"}"#, None),
             (r#"{"type":"x","type":"\u0061i","data":{}}"#, Some(Format::Langchain)),
