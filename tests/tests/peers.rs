@@ -207,7 +207,13 @@ fn what_peers_wrote_migrates_message_by_message() {
             session.name
         );
         if let Some(queries) = session.queries {
-            assert_eq!(server.document(keys[0])["query_count"], queries, "{}", session.name);
+            // Not from the document: half a surrogate pair is JSON, but not for every reader of it.
+            assert_eq!(
+                int(&server.info_of(keys[0], "query_count")),
+                queries,
+                "{}",
+                session.name
+            );
         }
         for gone in &keys[1..] {
             assert_eq!(client.call(&["EXISTS", gone]), Value::Int(0), "{}", session.name);
