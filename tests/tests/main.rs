@@ -24,6 +24,7 @@ mod bad_input;
 mod cluster;
 mod concurrency;
 mod corrupt_payload;
+mod peers;
 mod persistence;
 mod publish;
 mod real_data;

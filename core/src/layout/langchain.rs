@@ -3,6 +3,9 @@
 //! ```json
 //! {"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}
 //! ```
+//!
+//! `type` is one of human, ai, system, tool, function, chat, or what these are called when they were streamed (`AIMessageChunk`, …). `remove`,
+//! an instruction and no message, is not one: `{"type":"remove","data":{}}` may be anything, and `FORMAT` takes it.
 
 use super::shape::Shape;
 use super::{BadLayout, Format, Items, Legacy, Sources};
@@ -24,6 +27,15 @@ mod tests {
 
     const HUMAN: &str = r#"{"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}"#;
     const AI: &str = r#"{"type":"ai","data":{"content":"hello","additional_kwargs":{},"response_metadata":{},"type":"ai","name":null,"id":null,"tool_calls":[]}}"#;
+
+    #[test]
+    fn what_was_streamed_is_a_message_too() {
+        const CHUNK: &str = r#"{"type": "AIMessageChunk", "data": {"content": "hello", "type": "AIMessageChunk", "tool_call_chunks": []}}"#;
+        let source = [Source::List(vec![CHUNK.as_bytes(), HUMAN.as_bytes()])];
+        assert_eq!(recognise_alone(&source[0]), Some(Format::Langchain));
+        let (session, _) = migrated(&source, None);
+        assert_eq!(bodies(&session), [HUMAN, CHUNK]);
+    }
 
     #[test]
     fn the_oldest_comes_first_then() {

@@ -24,8 +24,11 @@ impl Shape {
     pub const TYPE: u16 = 1 << 7;
     pub const TYPE_OF_CALL: u16 = 1 << 8;
     pub const TYPE_OF_SPEAKER: u16 = 1 << 9;
+    /// `type` is `chat_message`, `role` an object.
+    pub const TYPE_CHAT_MESSAGE: u16 = 1 << 10;
+    pub const ROLE_OBJECT: u16 = 1 << 11;
 
-    const TYPES: u16 = Shape::TYPE | Shape::TYPE_OF_CALL | Shape::TYPE_OF_SPEAKER;
+    const TYPES: u16 = Shape::TYPE | Shape::TYPE_OF_CALL | Shape::TYPE_OF_SPEAKER | Shape::TYPE_CHAT_MESSAGE;
 
     /// Whether all of these are there.
     pub fn has(self, marks: u16) -> bool {
@@ -50,6 +53,14 @@ impl Shape {
             | match kind.as_ref() {
                 "function_call" | "function_call_output" => Shape::TYPE_OF_CALL,
                 "human" | "ai" | "system" | "tool" | "function" | "chat" => Shape::TYPE_OF_SPEAKER,
+                // What was streamed is kept as the chunk that all of its chunks add up to.
+                "HumanMessageChunk"
+                | "AIMessageChunk"
+                | "SystemMessageChunk"
+                | "ToolMessageChunk"
+                | "FunctionMessageChunk"
+                | "ChatMessageChunk" => Shape::TYPE_OF_SPEAKER,
+                "chat_message" => Shape::TYPE_CHAT_MESSAGE,
                 _ => 0,
             };
     }
@@ -88,7 +99,7 @@ impl<'a> json::Members<'a> for Shape {
         let key = key.raw();
         self.0 |= Shape::mark(key);
         match key.len() {
-            4 if key == b"role" => self.0 |= Shape::ROLE,
+            4 if key == b"role" => self.0 = self.0 & !Shape::ROLE_OBJECT | Shape::ROLE,
             4 if key == b"type" => self.set_type(value),
             4 if key == b"data" => self.set(Shape::DATA, false),
             6 if key == b"blocks" => self.set(Shape::BLOCKS, false),
@@ -106,7 +117,10 @@ impl<'a> json::Members<'a> for Shape {
         self.0 |= Shape::mark(key);
         let (is_array, is_object) = (matches!(value, Value::Array(_)), matches!(value, Value::Object(_)));
         match key {
-            b"role" => self.set(Shape::ROLE, false),
+            b"role" => {
+                self.set(Shape::ROLE, false);
+                self.set(Shape::ROLE_OBJECT, is_object);
+            }
             b"type" => self.set(Shape::TYPES, false),
             b"data" => self.set(Shape::DATA, is_object),
             b"blocks" => self.set(Shape::BLOCKS, is_array),
@@ -258,6 +272,8 @@ mod tests {
             (r#"{"content":"x"}"#, None),
             (r#"{"type":"job","data":{}}"#, None),
             (r#"{"type":"human","data":{}}"#, Some(Format::Langchain)),
+            (r#"{"type":"AIMessageChunk","data":{}}"#, Some(Format::Langchain)),
+            (r#"{"type":"remove","data":{}}"#, None),
             (r#"{"type":"human","data":[]}"#, None),
             (r#"{"type":"human","data":{},"data":"x"}"#, None),
             (r#"{"type":"x","type":"\u0061i","data":{}}"#, Some(Format::Langchain)),
@@ -265,6 +281,16 @@ mod tests {
                 r#"{"role":"user","content":"x","contents":[]}"#,
                 Some(Format::AgentFramework),
             ),
+            (
+                r#"{"type":"chat_message","role":{"type":"role","value":"user"},"contents":[]}"#,
+                Some(Format::AgentFramework),
+            ),
+            (
+                r#"{"type":"message","role":{"type":"role","value":"user"},"contents":[]}"#,
+                None,
+            ),
+            (r#"{"type":"chat_message","role":{},"role":[],"contents":[]}"#, None),
+            (r#"{"type":"chat_message","role":{},"content":"x"}"#, None),
             (r#"{"role":"user","content":"x","blocks":[]}"#, Some(Format::LlamaIndex)),
             (r#"{"role":"user","blocks":{}}"#, None),
         ] {
