@@ -95,6 +95,39 @@ pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
     Ok(reading.tied_facts())
 }
 
+/// The same, while somebody else looks at the members too.
+pub(crate) fn read_beside<'a>(body: &'a [u8], other: &mut impl json::Members<'a>) -> Result<Facts<'a>, json::Error> {
+    let mut both = Both {
+        reading: Reading::default(),
+        other,
+    };
+    json::read_members(body, &mut both)?;
+    let reading = both.reading;
+    if reading.ties.are_none() {
+        return Ok(reading.plain_facts());
+    }
+    Ok(reading.tied_facts())
+}
+
+struct Both<'a, 'o, O> {
+    reading: Reading<'a>,
+    other: &'o mut O,
+}
+
+impl<'a, O: json::Members<'a>> json::Members<'a> for Both<'a, '_, O> {
+    #[inline(always)]
+    fn string(&mut self, key: RawString<'a>, value: RawString<'a>) {
+        self.reading.string(key, value);
+        self.other.string(key, value);
+    }
+
+    #[inline(always)]
+    fn other(&mut self, key: RawString<'a>, value: Value<'a>) {
+        self.reading.other(key, value);
+        self.other.other(key, value);
+    }
+}
+
 /// What has been met of a body.
 #[derive(Default)]
 struct Reading<'a> {

@@ -43,6 +43,13 @@ pub struct Messages {
 }
 
 /// What few sessions' messages have. There only while one of the two is.
+/// The last message with calls, for whom answers are expected next.
+#[derive(Debug, Default)]
+pub struct RecentCalls {
+    ids: Vec<String>,
+    exchange: u64,
+}
+
 #[derive(Debug, Clone, Default)]
 struct Rare {
     aside: Log,
@@ -248,18 +255,54 @@ impl Messages {
         }
     }
 
+    /// The same as [`Messages::append`] of one message after the other, which need not be looked for to be answered.
+    pub fn append_following(
+        &mut self,
+        message: &NewMessage<'_>,
+        recent: &mut RecentCalls,
+        pins: &[String],
+        compress_after_bytes: u32,
+    ) {
+        let facts = message.facts;
+        match facts.answers.as_deref() {
+            Some(id) if facts.calls.is_empty() && recent.ids.iter().any(|call| call == id) => {
+                // The nearest call of this id: nothing that calls has come since.
+                self.append_answer(message, &[], Some(recent.exchange), pins, compress_after_bytes);
+            }
+            _ => {
+                self.append(message, pins, compress_after_bytes);
+                if !facts.calls.is_empty() {
+                    recent.ids.clear();
+                    recent.ids.extend(facts.calls.iter().map(|id| id.clone().into_owned()));
+                    recent.exchange = self.newest_exchange;
+                }
+            }
+        }
+    }
+
     /// Appends a message that calls or answers.
     #[inline(never)]
     fn append_tied(&mut self, message: &NewMessage<'_>, pins: &[String], compress_after_bytes: u32) {
         let facts = message.facts;
         let calls: SmallVec<[u32; 4]> = facts.calls.iter().map(|id| call_hash(id)).collect();
         let root = facts.answers.as_deref().and_then(|id| self.exchange_of_call(id));
+        self.append_answer(message, &calls, root, pins, compress_after_bytes);
+    }
+
+    fn append_answer(
+        &mut self,
+        message: &NewMessage<'_>,
+        calls: &[u32],
+        root: Option<u64>,
+        pins: &[String],
+        compress_after_bytes: u32,
+    ) {
         if let Some(root) = root {
             if root != self.newest_exchange {
                 self.scattered_until = self.scattered_until.max(root);
             }
         }
-        self.push(message, root, &calls, pins, compress_after_bytes);
+        self.push(message, root, calls, pins, compress_after_bytes);
     }
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use crate::json;
 use crate::limits::Limits;
 use crate::log::{Body, Head, Log};
 use crate::message::{estimated_tokens, redacted, Facts, Role};
-use crate::messages::{Evicted, Messages, NewMessage, Sums, Window};
+use crate::messages::{Evicted, Messages, NewMessage, RecentCalls, Sums, Window};
 
 /// The state a session starts in.
 pub const INITIAL_STATE: &str = "working";
@@ -353,6 +353,31 @@ impl Session {
 
     #[inline(always)]
     pub(crate) fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, now: Now) {
+        self.add_by(facts, body, tokens, now, Messages::append);
+    }
+
+    /// The same of one message after the other.
+    pub(crate) fn add_following(&mut self, facts: &Facts<'_>, body: &[u8], recent: &mut RecentCalls, now: Now) {
+        self.add_by(
+            facts,
+            body,
+            None,
+            now,
+            |messages, message, pins, compress_after_bytes| {
+                messages.append_following(message, recent, pins, compress_after_bytes);
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn add_by(
+        &mut self,
+        facts: &Facts<'_>,
+        body: &[u8],
+        tokens: Option<u32>,
+        now: Now,
+        append: impl FnOnce(&mut Messages, &NewMessage<'_>, &[String], u32),
+    ) {
         self.last_seq += 1;
         let message = NewMessage {
             seq: self.last_seq,
@@ -364,7 +389,7 @@ impl Session {
             body,
         };
         let pins: &[String] = self.cold.as_ref().map_or(&[], |cold| &cold.pins);
-        self.messages.append(&message, pins, now.compress_after_bytes);
+        append(&mut self.messages, &message, pins, now.compress_after_bytes);
         if facts.role == Role::User {
             self.query_count += 1;
         }

@@ -195,7 +195,7 @@ impl Handler for Migrate {
                 .ok_or_else(|| bad_layout(format_args!("source {} cannot be read", i + 1)))?;
             held.push(source);
         }
-        let legacy = layout::recognise(&held, request.format).map_err(bad_layout)?;
+        let legacy = layout::recognise_at_once(&held, request.format).map_err(bad_layout)?;
         let format = legacy.format();
         let (session, done) = Session::migrate(
             &legacy,
@@ -207,7 +207,8 @@ impl Handler for Migrate {
                 maxlen: request.maxlen,
                 now: moment.now,
             },
-        );
+        )
+        .map_err(bad_layout)?;
         drop(legacy);
         drop(held);
         drop(values);

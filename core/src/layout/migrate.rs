@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{live_hash, meta, Element, Legacy};
+use super::{live_hash, meta, BadLayout, Element, Legacy};
 use crate::agent::Agent;
 use crate::entity::Entities;
 use crate::event::Events;
 use crate::limits::Limits;
 use crate::log::{Entry, Log};
 use crate::message::{estimated_tokens, Role};
+use crate::messages::RecentCalls;
 use crate::session::{Creation, Now, Session};
 
 /// A migration. Everything is explicit: what the source does not say is taken from here.
@@ -53,8 +54,10 @@ impl Session {
     ///   no entities of its own.
     /// - A window lets go what is over, as it does after an append.
     ///
+    /// An error only of what [`recognise_at_once`](super::recognise_at_once) has taken for a layout that it is not.
+    ///
     /// Cost: O(bytes).
-    pub fn migrate(legacy: &Legacy<'_>, migration: &Migration) -> (Session, Migrated) {
+    pub fn migrate(legacy: &Legacy<'_>, migration: &Migration) -> Result<(Session, Migrated), BadLayout> {
         let now = migration.now;
         let maxlen = migration.maxlen.or(legacy.maxlen).unwrap_or(0);
         let created_at_ms = legacy.created_at_ms.unwrap_or(now.content_ms);
@@ -73,7 +76,7 @@ impl Session {
         if let Some(meta) = meta_of(legacy, session.id) {
             session.cold_mut().meta = Some(meta);
         }
-        let mut done = session.take_elements(legacy, now);
+        let mut done = session.take_elements(legacy, now)?;
         session.query_count = legacy.query_count.unwrap_or(session.query_count);
         session.ttl_extended_count = legacy.ttl_extended_count.unwrap_or(0);
         session.take_agents(legacy);
@@ -95,19 +98,20 @@ impl Session {
         done.entities = session.cold.as_ref().map_or(0, |cold| cold.entities.len() as u64);
         done.tokens = session.sums().tokens;
         done.evicted = session.evict(now.now_ms, None);
-        (session, done)
+        Ok((session, done))
     }
 
-    fn take_elements(&mut self, legacy: &Legacy<'_>, now: Now) -> Migrated {
+    fn take_elements(&mut self, legacy: &Legacy<'_>, now: Now) -> Result<Migrated, BadLayout> {
         let mut done = Migrated::default();
         let (mut events, mut set_aside) = (Log::new(), Log::new());
+        let mut calls = RecentCalls::default();
         legacy.elements(|element| match element {
             Element::Message { mut facts, body } => {
                 done.messages += 1;
                 if legacy.entities.is_some() {
                     facts.entity_refs.clear();
                 }
-                self.add(&facts, body, None, now);
+                self.add_following(&facts, body, &mut calls, now);
             }
             Element::Event(object) => {
                 done.events += 1;
@@ -123,14 +127,14 @@ impl Session {
                 let entry = entry(self.last_seq, now.content_ms, &Role::Other, bytes);
                 set_aside.push(&entry, now.compress_after_bytes);
             }
-        });
+        })?;
         if !events.is_empty() {
             self.cold_mut().events = Events::from_log(events, 0, self.last_seq);
         }
         if !set_aside.is_empty() {
             self.cold_mut().set_aside = set_aside;
         }
-        done
+        Ok(done)
     }
 
     fn take_agents(&mut self, legacy: &Legacy<'_>) {

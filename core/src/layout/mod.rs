@@ -52,6 +52,7 @@ mod text;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
@@ -59,6 +60,7 @@ use crate::json;
 use crate::message::{self, Facts};
 
 pub use migrate::{Migrated, Migration};
+use shape::Shape;
 pub use shape::Uniform;
 use text::Text;
 
@@ -169,6 +171,8 @@ impl std::error::Error for BadLayout {}
 pub struct Legacy<'a> {
     format: Format,
     items: Items<'a>,
+    /// Set: whether all elements are of this layout shows when they are read.
+    unproven: Option<Numbered<&'a [&'a [u8]]>>,
     id: Option<SourceId>,
     scope: Option<String>,
     state: Option<String>,
@@ -230,6 +234,7 @@ impl<'a> Legacy<'a> {
         Legacy {
             format,
             items,
+            unproven: None,
             id: None,
             scope: None,
             state: None,
@@ -266,7 +271,44 @@ impl<'a> Legacy<'a> {
     }
 
     /// Judges and gives every element, oldest first. Cost: O(bytes); each element is read once.
-    pub fn elements(&self, mut each: impl FnMut(Element<'_>)) {
+    ///
+    /// An error, after some elements, if the layout is not what [`recognise_at_once`] took it for.
+    pub fn elements(&self, mut each: impl FnMut(Element<'_>)) -> Result<(), BadLayout> {
+        match &self.unproven {
+            None => self.proven_elements(each),
+            Some(list) => {
+                let Items::Bodies {
+                    texts, is_newest_first, ..
+                } = &self.items
+                else {
+                    return Ok(());
+                };
+                let mut uniform = Uniform::default();
+                let mut judge = |text: &&[u8]| {
+                    let mut shape = Shape::default();
+                    match message::read_beside(text, &mut shape) {
+                        Ok(facts) => {
+                            uniform.add(Some(shape))?;
+                            each(Element::Message { facts, body: text });
+                        }
+                        Err(_) => each(Element::SetAside(text)),
+                    }
+                    ControlFlow::Continue(())
+                };
+                let judged = match is_newest_first {
+                    true => texts.iter().rev().try_for_each(&mut judge),
+                    false => texts.iter().try_for_each(&mut judge),
+                };
+                if judged.is_break() {
+                    // In the order of the list, to say which element it was.
+                    return Err(Uniform::of(list.value).bad_layout(list.number));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn proven_elements(&self, mut each: impl FnMut(Element<'_>)) {
         match &self.items {
             Items::Bodies {
                 texts,
@@ -545,6 +587,28 @@ pub fn recognise_alone(source: &Source<'_>) -> Option<Format> {
         Source::List(list) => Uniform::of(list).format(),
         Source::Hash(_) | Source::Zset(_) => None,
     }
+}
+
+/// The same as [`recognise`], but of a list by itself only its first elements are looked at, up to one that is a JSON object: whether the
+/// others are of its layout shows when they are read, and [`Session::migrate`](crate::Session::migrate) says so. That saves reading each
+/// element twice.
+pub fn recognise_at_once<'a>(sources: &'a [Source<'a>], forced: Option<Format>) -> Result<Legacy<'a>, BadLayout> {
+    if let ([Source::List(list)], None) = (sources, forced) {
+        let mut first = Uniform::default();
+        let told = list.iter().try_for_each(|element| {
+            first.look(element)?;
+            match first.is_untold() {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        if let (Some(format), true) = (first.format(), told.is_break()) {
+            let mut legacy = recognise(sources, Some(format))?;
+            legacy.unproven = Some(Numbered { number: 1, value: list });
+            return Ok(legacy);
+        }
+    }
+    recognise(sources, forced)
 }
 
 /// Which layout the sources are, told apart by types and shapes or as `forced` says, and what they hold. Their order says nothing.

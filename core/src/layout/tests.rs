@@ -35,10 +35,12 @@ fn migration(id: Option<Uuid>, maxlen: Option<u64>) -> Migration {
 
 fn migrated_by(sources: &[Source<'_>], forced: Option<Format>, migration: &Migration) -> (Session, Migrated) {
     let legacy = recognise(sources, forced).unwrap();
-    let (session, done) = Session::migrate(&legacy, migration);
+    let (session, done) = Session::migrate(&legacy, migration).unwrap();
     assert_eq!((session.version(), session.ttl_ms()), (1, 5000));
     assert_eq!(done.messages + done.events + done.malformed, legacy.len() as u64);
     assert_eq!(session.last_seq(), legacy.len() as u64);
+    let at_once = recognise_at_once(sources, forced).and_then(|legacy| Session::migrate(&legacy, migration));
+    assert_eq!(digest(&at_once.unwrap().0), digest(&session));
     let again = Session::decode_whole(&session.encode_whole()).unwrap();
     assert_eq!(digest(&again), digest(&session));
     assert_eq!(
@@ -344,12 +346,39 @@ proptest! {
     }
 
     #[test]
+    fn answers_find_their_calls_as_they_do_when_they_are_appended(
+        bodies in prop::collection::vec(prop::sample::select(&[
+            r#"{"role":"user","content":"x"}"#,
+            r#"{"role":"assistant","tool_calls":[{"id":"a"},{"id":"b"}]}"#,
+            r#"{"role":"assistant","tool_calls":[{"id":"a"}]}"#,
+            r#"{"role":"assistant","tool_calls":[{"id":"c"}],"tool_call_id":"b"}"#,
+            r#"{"role":"tool","tool_call_id":"a"}"#,
+            r#"{"role":"tool","tool_call_id":"b"}"#,
+            r#"{"role":"tool","tool_call_id":"c"}"#,
+        ][..]), 0..20),
+    ) {
+        let source = [Source::List(bodies.iter().map(|body| body.as_bytes()).collect())];
+        let (mut migrated, _) = migrated(&source, Some(Format::JsonList));
+        let (mut appended, _) = self::migrated(&[Source::List(Vec::new())], Some(Format::JsonList));
+        let now = migration(None, None).now;
+        for body in &bodies {
+            appended.append_one(&message::read(body.as_bytes()).unwrap(), body.as_bytes(), now);
+        }
+        for _ in 0..bodies.len() {
+            prop_assert_eq!(migrated.pop(1, now).0, appended.pop(1, now).0);
+        }
+    }
+
+    #[test]
     fn nothing_makes_recognition_panic(
         strings in prop::collection::vec(prop_oneof![
             prop::collection::vec(prop::sample::select(b"[]{}\",:\\ \xff1a".as_slice()), 0..40),
             Just(br#"{"matter_id":1,"messages":[{}],"events":[{},"#.to_vec()),
             Just(br#"{"matter_id":{},"messages":5,"user_id":[],"entities_mentioned":{"":{},"x":{"aliases":5}},"query_count":99999999999999999999}"#.to_vec()),
             Just(br#"["a"]"#.to_vec()),
+            Just(br#"{"role":"user","content":"x"}"#.to_vec()),
+            Just(br#"{"role":"tool","content":"x"}"#.to_vec()),
+            Just(br#"{"type":"human","data":{}}"#.to_vec()),
         ], 0..6),
         kinds in prop::collection::vec(0usize..4, 0..4), forced in prop::option::of(0usize..12),
     ) {
@@ -365,15 +394,18 @@ proptest! {
             let _ = recognise_alone(source);
         }
         let forced = forced.and_then(|number| Format::all().nth(number));
+        let at_once = recognise_at_once(&sources, forced)
+            .and_then(|legacy| Session::migrate(&legacy, &migration(Some(Uuid::from_u128(3)), Some(2))));
         match recognise(&sources, forced) {
             Ok(legacy) => {
                 let id = Uuid::from_u128(3);
-                let (session, done) = Session::migrate(&legacy, &migration(Some(id), Some(2)));
+                let (session, done) = Session::migrate(&legacy, &migration(Some(id), Some(2))).unwrap();
                 prop_assert_eq!(done.messages + done.malformed + done.events, legacy.len() as u64);
                 let again = Session::decode_whole(&session.encode_whole()).unwrap();
                 prop_assert_eq!(digest(&again), digest(&session));
+                prop_assert_eq!(digest(&at_once.unwrap().0), digest(&session));
             }
-            Err(why) => prop_assert!(!why.to_string().is_empty()),
+            Err(why) => prop_assert_eq!(at_once.unwrap_err(), why),
         }
         // A layout that is recognised without being forced is the same when forced.
         if let Ok(legacy) = recognise(&sources, None) {
