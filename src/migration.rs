@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use redis_session_core::layout::{self, Format, Migrated, Migration};
+use redis_session_core::layout::{self, Format, Migrated, Migration, Source};
 use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::Now;
 use redis_session_core::Session;
@@ -40,8 +40,15 @@ pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<B
     }
     let value = ctx.read_foreign(key, kind)?;
     let sources = [value.source()?];
-    let format = layout::recognise_alone(&sources[0])?;
-    let legacy = layout::recognise(&sources, Some(format)).ok()?;
+    let legacy = match &sources[0] {
+        // Its elements are judged while they are read.
+        Source::List(_) => layout::recognise(&sources, None).ok()?,
+        source => layout::recognise(&sources, Some(layout::recognise_alone(source)?)).ok()?,
+    };
+    let format = legacy.format();
+    if format == Format::Motorhead {
+        return None;
+    }
     let migration = Migration {
         id: None,
         new_id,

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use redis_session_core::agent::LeaseHeld;
+use redis_session_core::layout::Migrated;
 use redis_session_core::limits::Limits;
 use redis_session_core::session::{Changed, Creation, Now};
 use redis_session_core::Session;
@@ -22,7 +23,8 @@ pub struct Target<'c> {
     key: WriteKey<'c, SessionValue>,
     /// The session that the layout at the key becomes with the first change.
     pending: Option<Box<PendingAt<'c>>>,
-    migrated: bool,
+    /// It has become one.
+    migrated: Option<Migrated>,
     /// The expiry that goes with the value from its creation on, where this command made it.
     created: Option<CreatedExpiry>,
     /// Messages that went with a change of something else.
@@ -175,7 +177,7 @@ impl<'c> Target<'c> {
         }
         ctx.replicate(&effect);
         migration::record(ctx, &key, format, &done);
-        self.migrated = true;
+        self.migrated = Some(done);
     }
 
     /// Opens a key to be replaced, whatever it holds.
@@ -184,7 +186,7 @@ impl<'c> Target<'c> {
         Target {
             key: ctx.open_key_write::<SessionValue>(key),
             pending: None,
-            migrated: false,
+            migrated: None,
             created: None,
             evicted: 0,
         }
@@ -298,10 +300,10 @@ impl<'c> Target<'c> {
         if self.created.is_some() || options.expiry.is_some() {
             return self.settle_as_told(options, moment, changed);
         }
-        let changed = changed || self.migrated;
-        let mut settled = Settled::new(moment, changed);
+        let mut settled = Settled::new(moment, changed || self.migrated.is_some());
         settled.evicted = self.evicted;
         settled.migrated = self.migrated;
+        // A migration by itself leaves the expiry as it was: there is nothing to slide yet.
         if changed && !moment.obeys {
             if let Some(at_ms) = slide(&mut self.key, moment.now.now_ms) {
                 settled.expiry = ExpiryFact::At(at_ms);
@@ -313,7 +315,7 @@ impl<'c> Target<'c> {
     /// The same where the session is new or its expiry has been named.
     #[inline(never)]
     fn settle_as_told(&mut self, options: &WriteOptions, moment: &Moment, changed: bool) -> Settled {
-        let mut settled = Settled::new(moment, changed || self.migrated);
+        let mut settled = Settled::new(moment, changed || self.migrated.is_some());
         settled.evicted = self.evicted;
         settled.migrated = self.migrated;
         if let Some(created) = self.created {
@@ -514,7 +516,7 @@ pub struct Settled {
     expiry: ExpiryFact,
     moment: Moment,
     evicted: u64,
-    migrated: bool,
+    migrated: Option<Migrated>,
 }
 
 impl Settled {
@@ -529,7 +531,7 @@ impl Settled {
             expiry: ExpiryFact::Untouched,
             moment: *moment,
             evicted: 0,
-            migrated: false,
+            migrated: None,
         }
     }
 
@@ -659,8 +661,11 @@ impl Settled {
     }
 
     fn tell(&self, ctx: &mut Ctx, key: Arg<'_>, events: &[&CStr]) {
-        if self.migrated {
+        if let Some(done) = self.migrated {
             ctx.notify(c"session.migrate", key);
+            if done.evicted > 0 {
+                ctx.notify(c"session.evict", key);
+            }
         }
         tell(ctx, key, events);
         if self.evicted > 0 {

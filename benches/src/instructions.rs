@@ -5,6 +5,7 @@
 //! cancel out. The figure does not depend on what else the machine is doing.
 
 use crate::bodies::{session_key, Bodies, BODY_BYTES};
+use crate::conversations::Dataset;
 use crate::report::{grouped, print_table, Limit};
 use crate::resp::{Connection, Pipeline, Reply};
 use crate::server::Server;
@@ -38,6 +39,8 @@ struct Row {
     setup: Pipeline,
     /// Sent before `setup`; its reply is an argument of the commands.
     script: Option<&'static str>,
+    /// How many commands the two runs send.
+    runs: (usize, usize),
     /// Another connection waits with this for each of the commands.
     follower: Option<Vec<String>>,
     #[allow(clippy::type_complexity)]
@@ -156,6 +159,11 @@ fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
     }
     at_most("RANGE of 20 messages / LRANGE", ratio("range", "lrange"), 1.1);
     at_most("GET of 20 messages / LRANGE", ratio("get", "lrange"), 2.0);
+    at_most(
+        "MIGRATE of 10,000 messages / LRANGE",
+        ratio("migrate-list", "lrange-list"),
+        8.0,
+    );
     for (what, id) in [("10,000", "append-10000"), ("1,000,000", MILLION)] {
         if let Some(value) = ratio(id, "append-100") {
             let what = format!("APPEND to {what} messages / to 100");
@@ -174,19 +182,20 @@ fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
 /// instructions, so the least of a few runs is taken: what the command costs when nothing is in its way.
 fn measure(row: &Row, options: &Options, module: Option<&Path>) -> Result<u64> {
     let total = |commands| total_of_run(row, commands, &options.server, module);
+    let (short_run, long_run) = row.runs;
     let (mut least_short, mut least_long) = (u64::MAX, u64::MAX);
     // Filling the largest session takes longer than all the rest, and its limit of 10 % is far wider than luck.
     let repeat = if row.id == MILLION { 1 } else { options.repeat };
     for _ in 0..repeat {
         let (short, long) = std::thread::scope(|scope| {
-            let short = scope.spawn(|| total(SHORT_RUN));
-            let long = total(LONG_RUN);
+            let short = scope.spawn(|| total(short_run));
+            let long = total(long_run);
             (short.join().expect("a run does not panic"), long)
         });
         least_short = least_short.min(short?);
         least_long = least_long.min(long?);
     }
-    Ok(least_long.saturating_sub(least_short) / (LONG_RUN - SHORT_RUN) as u64)
+    Ok(least_long.saturating_sub(least_short) / (long_run - short_run) as u64)
 }
 
 fn total_of_run(row: &Row, commands: usize, server: &[String], module: Option<&Path>) -> Result<u64> {
@@ -416,6 +425,8 @@ fn rows(quick: bool) -> Vec<Row> {
             vec!["LRANGE".into(), key.clone(), "0".into(), "-1".into()],
         )
     });
+    rows.extend(migrating());
+
     let mut list = Pipeline::default();
     list.push(["RPUSH", &key, &Varied.json(0)]);
     rows.push(Row {
@@ -486,6 +497,52 @@ fn snapshots(key: &str) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Lists of so many messages of conversations, each migrated once, and read as often: a few are enough where one command costs so much.
+const MIGRATED: usize = 10_000;
+const MIGRATIONS: (usize, usize) = (1, 5);
+
+fn migrating() -> Vec<Row> {
+    let conversations = match Dataset::load(false) {
+        Ok(dataset) => dataset.conversations,
+        Err(_) => return Vec::new(),
+    };
+    let bodies: Vec<&String> = conversations.iter().flatten().cycle().take(MIGRATED).collect();
+    let list_key = |number: usize| session_key(1 + number);
+    let filled = || {
+        let mut setup = Pipeline::default();
+        for batch in bodies.chunks(1_000) {
+            let words = ["RPUSH".to_owned(), list_key(0)];
+            setup.push(words.iter().chain(batch.iter().copied()));
+        }
+        for number in 1..MIGRATIONS.1 {
+            setup.push(["COPY", &list_key(0), &list_key(number)]);
+        }
+        setup
+    };
+    vec![
+        Row {
+            setup: filled(),
+            runs: MIGRATIONS,
+            ..row(
+                "lrange-list",
+                "LRANGE 0 -1 of 10,000 messages",
+                None,
+                move |pipeline, number, _| pipeline.push(["LRANGE", &list_key(number), "0", "-1"]),
+            )
+        },
+        Row {
+            setup: filled(),
+            runs: MIGRATIONS,
+            ..row(
+                "migrate-list",
+                "SESSION.MIGRATE of 10,000 messages",
+                Some("lrange-list"),
+                move |pipeline, number, _| pipeline.push(["SESSION.MIGRATE", &list_key(number)]),
+            )
+        },
+    ]
 }
 
 /// How many events a session keeps by default, and the streams that they are compared with.
@@ -655,6 +712,7 @@ fn row(
         base,
         setup: Pipeline::default(),
         script: None,
+        runs: (SHORT_RUN, LONG_RUN),
         follower: None,
         command: Box::new(command),
     }

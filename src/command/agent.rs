@@ -352,12 +352,12 @@ impl Handler for AgentRelease {
         let mut target = Target::open_existing(ctx, key)?;
         // A primary has found the lease alive; by the clock of who follows, it may have passed.
         let now_ms = if moment.obeys { 0 } else { moment.now.now_ms };
-        if !target
-            .change(|session| session.release(lease_token, now_ms))
-            .unwrap_or(false)
-        {
+        // Looked at before the change: a refusal must not migrate an older layout.
+        let living = target.session().and_then(|session| session.living_lease(now_ms));
+        if living.is_none_or(|lease| lease.token != lease_token) {
             return Err(error::lease_lost(lease_token));
         }
+        target.change(|session| session.release(lease_token, now_ms));
         let settled = target.settle(&options, &moment, true);
         drop(target);
         ctx.reply_i64(1);

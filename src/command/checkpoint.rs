@@ -369,10 +369,12 @@ impl Handler for CheckpointRestore {
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open_existing(ctx, key)?;
         target.check(&options, &moment)?;
-        let restored = target.change(|session| session.restore(id, moment.now)).flatten();
-        let Some((seq, evicted)) = restored else {
+        // Looked for before the change: a refusal must not migrate an older layout.
+        if target.session().and_then(|session| session.checkpoint(id)).is_none() {
             return Err(error::no_checkpoint(id, key.bytes()));
-        };
+        }
+        let restored = target.change(|session| session.restore(id, moment.now)).flatten();
+        let (seq, evicted) = restored.unwrap_or_default();
         let version = target.session().map_or(0, |session| session.version());
         let settled = target.settle(&options, &moment, true);
         drop(target);

@@ -1,5 +1,7 @@
 //! `SESSION.MIGRATE`: an older layout becomes a session, in one step.
 
+use std::collections::HashSet;
+
 use redis_session_core::layout::{self, Format, Migrated, Migration};
 use redis_session_core::limits::Limits;
 use redis_session_core::Session;
@@ -7,8 +9,10 @@ use uuid::Uuid;
 
 use super::create::uuid_of;
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
-use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, ForeignKind, ForeignValue, Handler, Word};
+use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
+use crate::ffi::{
+    entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, ForeignKind, ForeignValue, Found, Handler, Word,
+};
 use crate::table::{arg, block, flag, key, many, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 use crate::write::{check_guards_of, Moment, Target};
@@ -107,11 +111,12 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             return Err(error::syntax(word.bytes()));
         }
     }
+    // What is to be kept is there, and is kept without a word too.
+    request.options.expiry.take_if(|expiry| *expiry == Expiry::Keep);
     let sources = request.sources(&args[1..2]);
-    for (i, source) in sources.iter().enumerate() {
-        if sources[..i].iter().any(|known| known.bytes() == source.bytes()) {
-            return Err(format!("ERR FROM names '{}' twice", error::quoted(source.bytes())).into());
-        }
+    let mut known = HashSet::new();
+    if let Some(source) = sources.iter().find(|source| !known.insert(source.bytes())) {
+        return Err(format!("ERR FROM names '{}' twice", error::quoted(source.bytes())).into());
     }
     if request.keep && sources.iter().any(|source| source.bytes() == args[1].bytes()) {
         return Err("ERR KEEP needs sources at other keys than the session's".into());
@@ -172,12 +177,13 @@ impl Handler for Migrate {
         let opened = ctx.open_key_read::<SessionValue>(key);
         let is_source = sources.iter().any(|source| source.bytes() == key.bytes());
         match opened.get() {
-            crate::ffi::Found::Value(_) => {
+            Found::Value(value) => {
+                check_guards_of(Some(value.session()), options, &moment)?;
                 reply(ctx, "rdsession", &Migrated::default(), 0);
                 return Ok(());
             }
-            crate::ffi::Found::Missing if request.from.is_none() => return Err(error::no_session(key.bytes())),
-            crate::ffi::Found::WrongType if !is_source => return Err(error::busy_destination(key.bytes())),
+            Found::Missing if request.from.is_none() => return Err(error::no_session(key.bytes())),
+            Found::WrongType if !is_source => return Err(error::busy_destination(key.bytes())),
             _ => {}
         }
         drop(opened);

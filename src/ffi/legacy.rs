@@ -1,11 +1,11 @@
 //! Values of the server's own types, read whole: what older layouts keep conversations in.
 //!
-//! They are read by the server's own commands (`GET`, `LRANGE`, …); strings are borrowed from the reply, which lives as long as the
-//! [`ForeignValue`]. Nothing of a key is changed by it.
+//! They are read by the server's own commands (`GET`, `HGETALL`, …), lists element by element, which costs a third of a reply with them.
+//! Strings are borrowed from what was read, which lives as long as the [`ForeignValue`]. Nothing of a key is changed by it.
 
 use std::ffi::CStr;
-use std::os::raw::c_int;
-use std::ptr::NonNull;
+use std::os::raw::{c_int, c_long};
+use std::ptr::{self, NonNull};
 use std::slice;
 
 use redis_module::raw;
@@ -27,9 +27,15 @@ pub enum ForeignKind {
 }
 
 /// A value read whole.
-pub struct ForeignValue {
-    kind: ForeignKind,
-    reply: NonNull<raw::RedisModuleCallReply>,
+pub struct ForeignValue(Held);
+
+enum Held {
+    Reply {
+        kind: ForeignKind,
+        reply: NonNull<raw::RedisModuleCallReply>,
+    },
+    /// Each is one reference.
+    List(Vec<NonNull<raw::RedisModuleString>>),
 }
 
 impl Ctx {
@@ -56,6 +62,9 @@ impl Ctx {
 
     /// Reads a value of this kind; `None` if the server refuses. Cost: O(bytes).
     pub fn read_foreign(&self, key: Arg<'_>, kind: ForeignKind) -> Option<ForeignValue> {
+        if kind == ForeignKind::List {
+            return Some(ForeignValue(Held::List(self.elements_of_list(key))));
+        }
         let call = |command: &CStr, format: &CStr, words: [&CStr; 3]| {
             // SAFETY: the format says "s" for the key's string and "c" for each text that follows, which all live during the call; the server
             // looks at no more of them than the format names.
@@ -73,22 +82,41 @@ impl Ctx {
         };
         let reply = match kind {
             ForeignKind::String => call(c"GET", c"s", [c"", c"", c""]),
-            ForeignKind::List => call(c"LRANGE", c"scc", [c"0", c"-1", c""]),
             ForeignKind::Hash => call(c"HGETALL", c"s", [c"", c"", c""]),
             ForeignKind::SortedSet => call(c"ZRANGE", c"sccc", [c"0", c"-1", c"WITHSCORES"]),
-            ForeignKind::Missing | ForeignKind::Other => return None,
+            ForeignKind::List | ForeignKind::Missing | ForeignKind::Other => return None,
         };
-        let value = ForeignValue {
-            kind,
-            reply: NonNull::new(reply)?,
-        };
+        let reply = NonNull::new(reply)?;
+        let value = ForeignValue(Held::Reply { kind, reply });
         let expected = match kind {
             ForeignKind::String => raw::REDISMODULE_REPLY_STRING,
             _ => raw::REDISMODULE_REPLY_ARRAY,
         };
         // SAFETY: the reply is live.
-        let is_read = unsafe { api!(RedisModule_CallReplyType)(value.reply.as_ptr()) } as i64 == expected as i64;
+        let is_read = unsafe { api!(RedisModule_CallReplyType)(reply.as_ptr()) } as i64 == expected as i64;
         is_read.then_some(value)
+    }
+
+    fn elements_of_list(&self, key: Arg<'_>) -> Vec<NonNull<raw::RedisModuleString>> {
+        let mut elements = Vec::new();
+        // SAFETY: context and name are live; the key, null where it is missing, is closed once. Each element is a new string, or a new
+        // reference of one, that is the caller's to free; null behind the last and for a key of another type.
+        unsafe {
+            let opened = api!(RedisModule_OpenKey)(self.as_ptr(), key.as_ptr(), raw::REDISMODULE_READ as c_int);
+            if opened.is_null() {
+                return elements;
+            }
+            let len = api!(RedisModule_ValueLength)(opened);
+            elements.reserve_exact(len);
+            for index in 0..len {
+                let Some(element) = NonNull::new(api!(RedisModule_ListGet)(opened, index as c_long)) else {
+                    break;
+                };
+                elements.push(element);
+            }
+            api!(RedisModule_CloseKey)(opened);
+        }
+        elements
     }
 
     /// Deletes a key of whatever type; a large value may be freed on another thread. No handle may be open on it.
@@ -106,16 +134,17 @@ impl Ctx {
 impl ForeignValue {
     /// What it holds. The fields of a hash come by their names: their order in the server is another one on each.
     pub fn source(&self) -> Option<Source<'_>> {
-        let whole = Element(self.reply);
-        Some(match self.kind {
-            ForeignKind::String => Source::String(whole.bytes()?),
-            ForeignKind::List => {
-                let mut elements = Vec::with_capacity(whole.len());
-                for element in whole.elements() {
-                    elements.push(element?.bytes()?);
-                }
-                Source::List(elements)
+        let (kind, reply) = match &self.0 {
+            Held::List(elements) => {
+                return Some(Source::List(
+                    elements.iter().map(|element| bytes_of(*element)).collect(),
+                ))
             }
+            Held::Reply { kind, reply } => (*kind, *reply),
+        };
+        let whole = Element(reply);
+        Some(match kind {
+            ForeignKind::String => Source::String(whole.bytes()?),
             ForeignKind::Hash => {
                 let mut fields = whole.pairs()?;
                 fields.sort_unstable();
@@ -129,15 +158,33 @@ impl ForeignValue {
                 }
                 Source::Zset(members)
             }
-            ForeignKind::Missing | ForeignKind::Other => return None,
+            ForeignKind::List | ForeignKind::Missing | ForeignKind::Other => return None,
         })
+    }
+}
+
+/// The bytes of an element, which live as long as it does.
+fn bytes_of<'a>(element: NonNull<raw::RedisModuleString>) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: the string is live. Callers are methods of the value that holds it, and give `'a` the life of their borrow of that.
+    unsafe {
+        let start = api!(RedisModule_StringPtrLen)(element.as_ptr(), &mut len);
+        slice::from_raw_parts(start.cast::<u8>(), len)
     }
 }
 
 impl Drop for ForeignValue {
     fn drop(&mut self) {
-        // SAFETY: the reply is this value's and is freed once; what was borrowed from it is gone by then.
-        unsafe { api!(RedisModule_FreeCallReply)(self.reply.as_ptr()) };
+        match &self.0 {
+            // SAFETY: the reply is this value's and is freed once; what was borrowed from it is gone by then.
+            Held::Reply { reply, .. } => unsafe { api!(RedisModule_FreeCallReply)(reply.as_ptr()) },
+            Held::List(elements) => {
+                for element in elements {
+                    // SAFETY: the same of the one reference of each element.
+                    unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), element.as_ptr()) };
+                }
+            }
+        }
     }
 }
 

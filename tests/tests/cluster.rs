@@ -363,6 +363,9 @@ fn keys_of_options_must_be_in_one_slot_of_a_cluster() {
             format!("SESSION.FORK {{{tag}}} {other}"),
             format!("SESSION.FORK {{{tag}}} {other} REPLACE ID STORE"),
             format!("SESSION.FORK {other} {{{tag}}}"),
+            format!("SESSION.MIGRATE {{{tag}}}:new FROM 1 {other}"),
+            format!("SESSION.MIGRATE {{{tag}}}:new FROM 2 {{{tag}}}:old {other} KEEP"),
+            format!("SESSION.MIGRATE {{{tag}}}:new FORMAT FROM FROM 1 {other} DRYRUN"),
         ] {
             let reply = node.say(&line);
             assert!(reply.starts_with("(error) CROSSSLOT"), "{line}: {reply}");

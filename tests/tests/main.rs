@@ -12,6 +12,7 @@ mod event;
 mod fork;
 mod guards;
 mod index;
+mod migrate;
 mod noop;
 mod random;
 mod range;

@@ -505,6 +505,93 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ("fork-closed", &["SESSION.FORK fork-closed fork-closed-fork ID <id> AT <t> PX 604800000 PXAT <t+604800000>"]),
     ("fork-then-append", &["SESSION.APPEND fork-then-append-fork AT <t> PXAT <t+604800000> MSG user there"]),
     ("fork-past", &["DEL fork-past-fork"]),
+    ("migrate", &["SESSION.MIGRATE migrate FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST"]),
+    (
+        "migrate-options",
+        &["SESSION.MIGRATE migrate-options FORMAT json-list ID 0190a8b4-6d2e-7c3a-9f10-123456789abc MAXLEN 2 <carried>
+           AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"],
+    ),
+    ("migrate-expiring", &["SESSION.MIGRATE migrate-expiring FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PX <far-t> PXAT 4102444800000"]),
+    ("migrate-from", &["SESSION.MIGRATE migrate-from FROM 2 migrate-from-l migrate-from FORMAT hash-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST"]),
+    ("migrate-keep", &["SESSION.MIGRATE migrate-keep FROM 2 migrate-keep-z migrate-keep-h FORMAT live-hash ID <id> MAXLEN 0 <carried> KEEP AT <t> PERSIST"]),
+    ("migrate-string", &["SESSION.MIGRATE migrate-string FORMAT context ID <id> MAXLEN 20 <carried> AT <t> PERSIST"]),
+    ("migrate-dryrun", &[]),
+    ("migrate-known", &[]),
+    // Sources are gone, and so is the session.
+    ("migrate-past", &["MULTI", "DEL migrate-past-l", "DEL migrate-past", "EXEC"]),
+    (
+        "auto-append",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-append FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST",
+            r#"SESSION.APPEND auto-append AT <t> JSON '{"n":1}'"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "auto-append-options",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-append-options FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PX <far-t> PXAT 4102444800000",
+            "SESSION.APPEND auto-append-options MAXLEN 2 AT 5000 NOW <t> PX 1000000 PXAT <t+1000000> MSG user hi",
+            "EXEC",
+        ],
+    ),
+    (
+        "auto-expiring",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-expiring FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PX <far-t> PXAT 4102444800000",
+            "SESSION.EVENT ADD auto-expiring pass STATE review AT <t> PXAT 4102444800000",
+            "EXEC",
+        ],
+    ),
+    (
+        "auto-nothing",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-nothing FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST",
+            "SESSION.REMOVE auto-nothing 99 AT <t>",
+            "EXEC",
+        ],
+    ),
+    ("auto-open", &["SESSION.MIGRATE auto-open FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PX <far-t> PXAT 4102444800000"]),
+    (
+        "auto-index",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-index FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PX <far-t> PXAT 4102444800000",
+            "SESSION.INDEX ADD auto-index-i auto-index ALIAS a",
+            "EXEC",
+        ],
+    ),
+    (
+        "auto-getex",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-getex FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST",
+            "SESSION.GETEX auto-getex AT <t> PX 1000000 PXAT <t+1000000>",
+            "EXEC",
+        ],
+    ),
+    (
+        "auto-checkpoint",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-checkpoint FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST",
+            r#"SESSION.CHECKPOINT CREATE auto-checkpoint SUMMARY '{"impacts":{}}' REFS 0 CLOSE AT <t> PXAT <t+1000000>"#,
+            "EXEC",
+        ],
+    ),
+    (
+        "auto-past",
+        &[
+            "MULTI",
+            "SESSION.MIGRATE auto-past FORMAT json-list ID <id> MAXLEN 0 <carried> AT <t> PERSIST",
+            "DEL auto-past",
+            "EXEC",
+        ],
+    ),
     ("getex-closed", &[]),
     ("getex", &["SESSION.GETEX getex AT <t> PXAT <t+604800000>"]),
     ("getex-ex", &["SESSION.GETEX getex-ex AT <t> PX 1000000 PXAT <t+1000000>"]),
@@ -519,16 +606,24 @@ const DEFAULT_LIMITS: &str =
     "LIMIT maxlen 20 LIMIT maxtokens 0 LIMIT maxbytes 0 LIMIT maxage 0 LIMIT event-maxlen 1000 \
     LIMIT event-ttl 3600 LIMIT dedup-window 64 LIMIT max-checkpoints 16 LIMIT max-entities 10000 LIMIT max-agents 1000";
 
+const FAR_MS: i64 = 4_102_444_800_000;
+
 /// Whether a propagated command is the expected one, for some reading of the clock within the given range.
 fn is_literally(expected: &str, command: &[Vec<u8>], clock_ms: &RangeInclusive<i64>) -> bool {
     let deep = format!(r#"'{{"impacts":{{"d":{}{}}}}}'"#, "[".repeat(127), "]".repeat(127));
-    let expected = expected.replace("<limits>", DEFAULT_LIMITS).replace("<deep>", &deep);
+    let carried = &DEFAULT_LIMITS[DEFAULT_LIMITS.find("LIMIT dedup-window").unwrap_or_default()..];
+    let expected = expected
+        .replace("<limits>", DEFAULT_LIMITS)
+        .replace("<carried>", carried)
+        .replace("<deep>", &deep);
     let expected = talk::split(&expected);
     let mut t = None;
     expected.len() == command.len()
         && expected.iter().zip(command).all(|(pattern, word)| {
             let later_ms = match std::str::from_utf8(pattern) {
                 Ok("<id>") => return word.len() == 36,
+                // What remains of an expiry that is given.
+                Ok("<far-t>") => return t.is_some_and(|t: i64| word == (FAR_MS - t).to_string().as_bytes()),
                 Ok("<t>") => 0,
                 Ok(text) => match text.strip_prefix("<t+").and_then(|rest| rest.strip_suffix('>')) {
                     Some(later_ms) => later_ms.parse().expect("milliseconds"),

@@ -20,6 +20,9 @@ impl Scenario {
 }
 
 const FIVE: &str = r#"SESSION.APPEND KEY JSON '{"role":"system","n":1}' '{"role":"user","n":2}' '{"tool_calls":[{"id":"a"}]}' '{"tool_call_id":"a"}' '{"role":"user","n":5}'"#;
+const LIST: &str =
+    r#"RPUSH KEY '{"role":"user","content":"a"}' oops '{"role":"user","content":"b","timestamp":1768384800}'"#;
+const LIST_BESIDE: &str = r#"RPUSH KEY-l '{"role":"user","content":"a"}' "\xff""#;
 const FAR: &str = "4102444800000";
 
 pub fn all() -> Vec<Scenario> {
@@ -839,6 +842,86 @@ pub fn all() -> Vec<Scenario> {
             "SESSION.FORK KEY KEY-fork REPLACE PXAT 1000",
         ],
     );
+
+    add("migrate", &[LIST, "SESSION.MIGRATE KEY"]);
+    add(
+        "migrate-options",
+        &[
+            LIST,
+            "session.migrate KEY id 0190A8B4-6D2E-7C3A-9F10-123456789ABC maxlen 2 format JSON-list ifversion 0 at 5000 ex 1000",
+        ],
+    );
+    add(
+        "migrate-expiring",
+        &[LIST, "PEXPIREAT KEY FAR", "SESSION.MIGRATE KEY KEEPTTL"],
+    );
+    add(
+        "migrate-from",
+        &[
+            "HSET KEY title FROM state x",
+            LIST_BESIDE,
+            "SESSION.MIGRATE KEY FROM 2 KEY-l KEY PERSIST",
+        ],
+    );
+    add(
+        "migrate-keep",
+        &[
+            "HSET KEY-h agentIds '[\"a\"]' state broke",
+            r#"ZADD KEY-z 2 '{"seq":2,"type":"pass"}' 1 oops"#,
+            "SESSION.MIGRATE KEY KEEP FROM 2 KEY-z KEY-h",
+        ],
+    );
+    add(
+        "migrate-string",
+        &[
+            r#"SET KEY '{"matter_id":"m","messages":[{"role":"user","content":"x","entity_refs":["e"]},5]}'"#,
+            "SESSION.MIGRATE KEY",
+        ],
+    );
+    add(
+        "migrate-dryrun",
+        &[FIVE, LIST_BESIDE, "SESSION.MIGRATE KEY-new FROM 1 KEY-l DRYRUN"],
+    );
+    add(
+        "migrate-known",
+        &[FIVE, LIST_BESIDE, "SESSION.MIGRATE KEY FROM 1 KEY-l EX 5"],
+    );
+    add(
+        "migrate-past",
+        &[
+            "HSET KEY title x",
+            LIST_BESIDE,
+            "SESSION.MIGRATE KEY FROM 2 KEY-l KEY PXAT 1000",
+        ],
+    );
+    add("auto-append", &[LIST, r#"SESSION.APPEND KEY JSON '{"n":1}'"#]);
+    add(
+        "auto-append-options",
+        &[
+            LIST,
+            "PEXPIREAT KEY FAR",
+            "SESSION.APPEND KEY MAXLEN 2 AT 5000 IFVERSION 1 EX 1000 MSG user hi",
+        ],
+    );
+    add(
+        "auto-expiring",
+        &[LIST, "PEXPIREAT KEY FAR", "SESSION.EVENT ADD KEY pass STATE review"],
+    );
+    add("auto-nothing", &[LIST, "SESSION.REMOVE KEY 99"]);
+    add(
+        "auto-open",
+        &[LIST, "PEXPIREAT KEY FAR", "SESSION.CREATE KEY OPEN STATE x"],
+    );
+    add(
+        "auto-index",
+        &[LIST, "PEXPIREAT KEY FAR", "SESSION.INDEX ADD KEY-i KEY ALIAS a"],
+    );
+    add("auto-getex", &[LIST, "SESSION.GETEX KEY EX 1000"]);
+    add(
+        "auto-checkpoint",
+        &[LIST, "SESSION.CHECKPOINT CREATE KEY CLOSE GRACE 1000"],
+    );
+    add("auto-past", &[LIST, "SESSION.APPEND KEY PXAT 1000 MSG user hi"]);
 
     add("getex", &[FIVE, "SESSION.GETEX KEY"]);
     add("getex-ex", &[FIVE, "SESSION.GETEX KEY EX 1000"]);
