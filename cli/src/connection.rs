@@ -211,6 +211,8 @@ impl Target {
         let next = if code == "WRONGPASS" || code == "NOAUTH" || error.kind() == redis::ErrorKind::AuthenticationFailed
         {
             "Give the password with -a, or in REDISCLI_AUTH, and the user with --user."
+        } else if error.to_string().contains("certificate") {
+            "--cacert names the certificates to trust; --insecure trusts whoever answers."
         } else if error.is_io_error() || error.is_connection_refusal() || error.is_timeout() {
             "Is the server running there? -h and -p, -s or -u say where; --tls if it speaks TLS."
         } else {

@@ -36,7 +36,7 @@ struct Arguments {
     #[command(flatten)]
     connection: connection::Flags,
     /// Print help (-h is the host, as in redis-cli)
-    #[arg(long, global = true, action = ArgAction::Help)]
+    #[arg(long, global = true, action = ArgAction::Help, help_heading = "Options")]
     help: Option<bool>,
     #[command(subcommand)]
     command: Command,

@@ -410,6 +410,32 @@ fn a_cluster_is_walked_whole() {
 }
 
 #[test]
+fn a_slot_on_its_way_is_not_left_out() {
+    let cluster = Cluster::start(3);
+    let tag = cluster.key_on(0, "t");
+    cluster.node(0).run(&format!("HSET session:{{{tag}}} title x"));
+    cluster.node(0).run(&format!(
+        r#"RPUSH session:{{{tag}}}:messages '{{"role":"user","content":"hi"}}'"#
+    ));
+    let slot = cluster.slot(&tag);
+    cluster.begin_migration(slot, 0, 1);
+    cluster.move_keys(slot, 0, 1);
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_redis-session"))
+        .args(["-c", "-p", &cluster.node(2).port().to_string(), "migrate", "--json"])
+        .output()
+        .unwrap();
+    let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        done["layouts"]["hash-list"]["migrated"],
+        1,
+        "{done:#}\n{}",
+        stderr(&output)
+    );
+    cluster.end_migration(slot, 0, 1);
+    assert_eq!(int(&cluster.node(1).run(&format!("SESSION.LEN session:{{{tag}}}"))), 1);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_what_to_do() {
     let server = Options::default().without_module().start();
     let output = program(&server, "migrate").output().unwrap();

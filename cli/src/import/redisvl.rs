@@ -15,7 +15,7 @@
 //! which is in the meta; fields that are not UTF-8, such as embeddings, are left out. Imported is what is later than the last message
 //! that was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use clap::Args;
 use redis::{Cmd, Value};
@@ -27,6 +27,9 @@ use crate::failure::{Failure, Result};
 use crate::progress::{self, Progress};
 
 const PAGE: u64 = 500;
+
+/// Messages that are read at once, to see whether they are there.
+const IN_A_PAGE: usize = 500;
 
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -174,7 +177,9 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
         let opened = if importer.is_dry_run {
             importer.find(key)?
         } else {
-            importer.open(key, &options, &meta, &Json::Null)?.map(Some)
+            importer
+                .open(key, &options, &meta, &json!({ "entry_id": "" }))?
+                .map(Some)
         };
         let mut session = match opened {
             Ok(Some(session)) => session,
@@ -189,20 +194,14 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
             }
         };
         importer.report.created += u64::from(session.is_new);
-        let mark = session.mark.take().filter(|mark| !mark.is_null());
-        let begin = mark.map_or(0, |mark| {
-            let (timestamp, id) = (
-                mark["timestamp"].as_f64().unwrap_or(f64::MIN),
-                mark["entry_id"].as_str().unwrap_or_default(),
+        let Some(mark) = session.mark.take() else {
+            importer.report.skip(
+                &name(key),
+                "a session is there that no import has made: --key-template names another key",
             );
-            history.entries.partition_point(|entry| {
-                entry
-                    .timestamp
-                    .total_cmp(&timestamp)
-                    .then_with(|| entry.id.as_str().cmp(id))
-                    .is_le()
-            })
-        });
+            return Ok(());
+        };
+        let begin = imported(&history.entries, &mark);
         if attempt == 0 {
             importer.report.already += begin as u64;
         }
@@ -230,6 +229,18 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
         "others keep writing to it: run this again when they are done",
     );
     Ok(())
+}
+
+/// How many of these the mark says were imported.
+fn imported(entries: &[Entry], mark: &Json) -> usize {
+    let Some(timestamp) = mark["timestamp"].as_f64() else {
+        return 0;
+    };
+    let id = mark["entry_id"].as_str().unwrap_or_default();
+    entries.partition_point(|entry| {
+        let order = entry.timestamp.total_cmp(&timestamp);
+        order.then_with(|| entry.id.as_str().cmp(id)).is_le()
+    })
 }
 
 fn import_some(importer: &mut Importer, session: &mut super::Opened, entries: &[Entry]) -> Result<bool> {
@@ -298,45 +309,35 @@ fn body(fields: Vec<(Vec<u8>, Value)>) -> std::result::Result<Json, &'static str
     Ok(Json::Object(message))
 }
 
-/// Removes the hashes up to the mark: they are in the session, or were.
+/// Removes the hashes whose messages are in the session: what the mark says might be about a message that was refused, or came too late.
 fn remove(importer: &mut Importer, key: &[u8], history: &History) -> Result<()> {
-    let Ok(Some(session)) = importer.find(key)? else {
-        return Ok(());
-    };
-    let Some(mark) = session.mark else { return Ok(()) };
-    let (timestamp, id) = (
-        mark["timestamp"].as_f64(),
-        mark["entry_id"].as_str().unwrap_or_default(),
-    );
-    let Some(timestamp) = timestamp else { return Ok(()) };
-    let end = history.entries.partition_point(|entry| {
-        entry
-            .timestamp
-            .total_cmp(&timestamp)
-            .then_with(|| entry.id.as_str().cmp(id))
-            .is_le()
-    });
-    let skipped: Vec<&str> = importer
-        .report
-        .skipped_items
-        .iter()
-        .filter_map(|item| item.split(": ").next())
-        .collect();
-    let gone: Vec<&Entry> = history.entries[..end]
-        .iter()
-        .filter(|entry| !skipped.contains(&name(&entry.key).as_str()))
-        .collect();
-    let mut removed = 0;
+    let mut there: HashSet<String> = HashSet::new();
+    for page in 0.. {
+        let begin = page * IN_A_PAGE;
+        let mut range = redis::cmd("SESSION.RANGE");
+        range.arg(key).arg(begin).arg(begin + IN_A_PAGE - 1);
+        let bodies = importer.router.call(key, &range)?.map(array).unwrap_or_default();
+        let is_last = bodies.len() < IN_A_PAGE;
+        there.extend(bodies.into_iter().filter_map(bytes).filter_map(|body| {
+            let body: Json = serde_json::from_slice(&body).ok()?;
+            Some(body["entry_id"].as_str()?.to_owned())
+        }));
+        if is_last {
+            break;
+        }
+    }
     for node in importer.router.addresses() {
-        let commands: Vec<Cmd> = gone
-            .iter()
-            .filter(|entry| entry.node == node)
+        let entries = history.entries.iter();
+        let commands: Vec<Cmd> = entries
+            .filter(|entry| entry.node == node && there.contains(&entry.id))
             .map(|entry| redis::cmd("UNLINK").arg(&entry.key).to_owned())
             .collect();
-        let answers = importer.router.at(&node)?.call_all(&commands)?;
-        removed += answers.iter().flatten().filter_map(int).sum::<i64>();
+        let link = importer.router.at(&node)?;
+        for commands in commands.chunks(PAGE as usize) {
+            let answers = link.call_all(commands)?;
+            importer.report.removed += answers.iter().flatten().filter_map(int).sum::<i64>() as u64;
+        }
     }
-    importer.report.removed += removed as u64;
     Ok(())
 }
 

@@ -339,7 +339,11 @@ fn import(importer: &mut Importer, file: &Found) -> Result<()> {
             }
         };
         importer.report.created += u64::from(session.is_new);
-        let mark = session.mark.take().unwrap_or(Json::Null);
+        let Some(mark) = session.mark.take() else {
+            let why = format!("session {} is there, and no import has made it: left alone", session.id);
+            importer.report.skip(&shown, why);
+            return Ok(());
+        };
         let done = mark["messages"].as_u64().unwrap_or(0) as usize;
         let is_as_it_was = contents.messages.len() >= done
             && (done == 0 || mark["digest"].as_str() == Some(digest(&contents.messages[..done]).as_str()));

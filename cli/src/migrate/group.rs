@@ -186,7 +186,7 @@ fn hash_with_messages(hash: &[u8], met: &[u8], met_kind: Kind, kind_of: &impl Fn
     }
     let mut group = Group {
         sources: vec![(hash.to_vec(), Kind::Hash), (messages.clone(), kind)],
-        otherwise: vec![Group::alone(&messages, kind)],
+        otherwise: vec![Group::alone(&messages, kind), Group::alone(hash, Kind::Hash)],
     };
     if kind == Kind::List && kind_of(&counter) == Kind::String {
         let without = group.clone();
