@@ -341,7 +341,7 @@ impl Primaries {
                 let mut primary = array(range.next()?).into_iter();
                 let host = bytes(primary.next()?).unwrap_or_default();
                 let host = match String::from_utf8(host) {
-                    Ok(host) if !host.is_empty() => host,
+                    Ok(host) if !host.is_empty() && host != "?" => host,
                     _ => own_host.to_owned(),
                 };
                 Some((first, last, host, int(&primary.next()?)? as u16))

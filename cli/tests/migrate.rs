@@ -1,5 +1,7 @@
 //! `redis-session migrate`.
 
+use std::process::Stdio;
+
 use redis_session_tests::{int, items, talk, text, wait_until, Client, Cluster, Options, Server};
 use serde_json::json;
 
@@ -224,6 +226,43 @@ fn what_is_killed_goes_on() {
 }
 
 #[test]
+fn a_server_that_dies_has_the_old_keys_or_the_sessions() {
+    let server = Server::append_only().start();
+    let mut client = server.client();
+    let commands: Vec<Vec<Vec<u8>>> = (0..3000)
+        .flat_map(|n| {
+            let list = format!(r#"RPUSH session:{n}:messages '{{"role":"user","content":"{n}"}}'"#);
+            [talk::split(&format!("HSET session:{n} title {n}")), talk::split(&list)]
+        })
+        .collect();
+    client.pipeline(&commands).unwrap();
+    let mut command = program(&server, "migrate --in-flight 2 --json");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("some are migrated", || {
+        server.info_number("session", "session_migrated") > 50
+    });
+    server.restart();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("run the same command again"),
+        "{}",
+        stderr(&output)
+    );
+    let report_so_far: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report_so_far["error"].is_string());
+    let rest = report(&server, "migrate", 0);
+    let already = rest["already"].as_u64().unwrap();
+    assert_eq!(
+        already + rest["layouts"]["hash-list"]["migrated"].as_u64().unwrap(),
+        3000,
+        "{rest:#}"
+    );
+    assert!((50..3000).contains(&already));
+    assert_eq!(server.info_number("session", "session_messages"), 3000);
+}
+
+#[test]
 fn ctrl_c_ends_it_with_a_report() {
     let server = Server::start();
     let mut client = server.client();
@@ -232,11 +271,7 @@ fn ctrl_c_ends_it_with_a_report() {
         .collect();
     client.pipeline(&commands).unwrap();
     let mut command = program(&server, "migrate --in-flight 1 --json");
-    let child = command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let migrated = || server.info_number("session", "session_migrated");
     wait_until("some are migrated", || migrated() > 50);
     std::process::Command::new("kill")

@@ -16,6 +16,7 @@
 //! that was.
 
 use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 
 use clap::Args;
 use redis::{Cmd, Value};
@@ -51,7 +52,8 @@ struct Entry {
     timestamp: f64,
     id: String,
     key: Vec<u8>,
-    node: (String, u16),
+    /// Where it is.
+    node: Rc<(String, u16)>,
 }
 
 #[derive(Default)]
@@ -89,6 +91,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
 fn find(importer: &mut Importer, flags: &Flags) -> Result<BTreeMap<(String, String), History>> {
     let mut found: BTreeMap<(String, String), History> = BTreeMap::new();
     for node in importer.router.addresses() {
+        let place = Rc::new(node.clone());
         let mut cursor = b"0".to_vec();
         while !progress::is_stopped() {
             let mut scan = redis::cmd("SCAN");
@@ -146,7 +149,7 @@ fn find(importer: &mut Importer, flags: &Flags) -> Result<BTreeMap<(String, Stri
                     timestamp,
                     id: id.clone(),
                     key,
-                    node: node.clone(),
+                    node: Rc::clone(&place),
                 });
             }
             if cursor == b"0" {
@@ -246,7 +249,7 @@ fn imported(entries: &[Entry], mark: &Json) -> usize {
 fn import_some(importer: &mut Importer, session: &mut super::Opened, entries: &[Entry]) -> Result<bool> {
     let mut hashes: Vec<Value> = vec![Value::Nil; entries.len()];
     for node in importer.router.addresses() {
-        let here: Vec<usize> = (0..entries.len()).filter(|i| entries[*i].node == node).collect();
+        let here: Vec<usize> = (0..entries.len()).filter(|i| *entries[*i].node == node).collect();
         let commands: Vec<Cmd> = here
             .iter()
             .map(|i| redis::cmd("HGETALL").arg(&entries[*i].key).to_owned())
@@ -329,7 +332,7 @@ fn remove(importer: &mut Importer, key: &[u8], history: &History) -> Result<()> 
     for node in importer.router.addresses() {
         let entries = history.entries.iter();
         let commands: Vec<Cmd> = entries
-            .filter(|entry| entry.node == node && there.contains(&entry.id))
+            .filter(|entry| *entry.node == node && there.contains(&entry.id))
             .map(|entry| redis::cmd("UNLINK").arg(&entry.key).to_owned())
             .collect();
         let link = importer.router.at(&node)?;

@@ -39,8 +39,8 @@ pub struct Settings {
 pub struct Shared<'a> {
     pub settings: Settings,
     pub progress: Progress,
-    /// Digests of the groups that were looked at and of the sessions that came of them. SCAN may show a key twice, and a group is met
-    /// once with each of its keys.
+    /// Digests of the groups that were looked at and of the sessions that came of them: a group is met once with each of its keys. Keys that
+    /// stand alone are not remembered, for a database may have many of them.
     pub known: Mutex<HashSet<u128>>,
     pub target: &'a Target,
     pub is_cluster: bool,
@@ -178,6 +178,8 @@ impl<'a> Walker<'a> {
             }
         }
         self.is_last_round = true;
+        self.waiting.sort_unstable();
+        self.waiting.dedup();
         for keys in std::mem::take(&mut self.waiting).chunks(PAGE as usize) {
             self.page(keys.to_vec())?;
         }
@@ -200,7 +202,10 @@ impl<'a> Walker<'a> {
         command
     }
 
-    fn page(&mut self, keys: Vec<Key>) -> Result<()> {
+    fn page(&mut self, mut keys: Vec<Key>) -> Result<()> {
+        // SCAN may show a key twice.
+        keys.sort_unstable();
+        keys.dedup();
         let kinds = self.kinds(&keys)?;
         let mut known: HashMap<Key, Kind> = keys.iter().cloned().zip(kinds).collect();
         let is_alone = |key: &Key| self.is_forced_alone(known[key]);
@@ -217,7 +222,7 @@ impl<'a> Walker<'a> {
         let mut groups = Vec::new();
         for key in &keys {
             let kind = known[key];
-            if kind == Kind::Session && self.shared.learn(of_session(key)) {
+            if kind == Kind::Session && self.is_news(key, true) {
                 self.report.already += 1;
             }
             let kind_of = |name: &[u8]| known.get(name).copied().unwrap_or(Kind::Missing);
@@ -249,7 +254,16 @@ impl<'a> Walker<'a> {
             None => true,
         };
         // A smaller guess is of a session that was found already if its key is.
-        suits && !self.shared.knows(of_session(group.key())) && self.shared.learn(of_group(group))
+        let is_found = self.shared.knows(of_session(group.key()));
+        suits && !is_found && (group.is_alone() || self.shared.learn(of_group(group)))
+    }
+
+    /// Whether this session was not counted yet. It is remembered where it will be met again.
+    fn is_news(&self, key: &[u8], is_alone: bool) -> bool {
+        match is_alone && self.shared.settings.keep_to.is_none() {
+            true => !self.shared.knows(of_session(key)),
+            false => self.shared.learn(of_session(key)),
+        }
     }
 
     fn kinds(&mut self, keys: &[Key]) -> Result<Vec<Kind>> {
@@ -500,12 +514,12 @@ impl<'a> Walker<'a> {
     }
 
     fn record(&mut self, group: &Group, key: &[u8], done: Done) {
-        let is_news = self.shared.learn(of_session(key));
+        let is_news = self.is_news(key, group.is_alone());
         if done.format == "rdsession" {
             self.report.already += u64::from(is_news);
             return;
         }
-        self.shared.learn(of_session(group.key()));
+        self.is_news(group.key(), group.is_alone());
         let is_dry_run = self.shared.settings.dry_run;
         let layout = self.report.layout(&done.format);
         layout.found += 1;
