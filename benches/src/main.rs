@@ -10,6 +10,7 @@ mod conversations;
 mod events;
 mod instructions;
 mod memory;
+mod migrate;
 mod report;
 mod resp;
 mod server;
@@ -26,6 +27,7 @@ redis-session-benches memory [--check] [--copies N] [--generated]
 redis-session-benches events [--only TEXT]
 redis-session-benches agents [--seconds N] [--every MS]
 redis-session-benches throughput
+redis-session-benches migrate
 
   --check      exit with 1 if a figure is over its limit
   --quick      leave out the session of a million messages
@@ -37,7 +39,8 @@ redis-session-benches throughput
   --every MS   how often each agent adds an event (500; 0: as soon as the last one is answered)
   --generated  made-up conversations, also where recorded ones are at hand
 
-Environment: SERVER_BIN (default redis-server), MODULE_PATH (default libredis_session.so beside this program).";
+Environment: SERVER_BIN (default redis-server), MODULE_PATH (default libredis_session.so beside this program),
+CLI_PATH (default redis-session beside this program).";
 
 /// What the command line and the environment say.
 pub struct Options {
@@ -123,6 +126,7 @@ fn run() -> Result<bool> {
         "memory" => memory::run(&options)?,
         "agents" => agents::run(&options).map(|()| Vec::new())?,
         "events" => events::run(&options).map(|()| Vec::new())?,
+        "migrate" => migrate::run(&options).map(|()| Vec::new())?,
         "throughput" => throughput::run(&options).map(|()| Vec::new())?,
         _ => return Err(USAGE.into()),
     };

@@ -1,0 +1,59 @@
+//! What ends the program before its work is done. Every message says what to do next.
+
+use std::fmt;
+
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line asks for what cannot be.
+    Usage(String),
+    /// The connection or the server.
+    Server(String),
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(text) | Failure::Server(text) => f.write_str(text),
+        }
+    }
+}
+
+/// An error reply, as a server says it: a word and a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: String,
+    pub text: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.code, self.text)
+    }
+}
+
+impl Refusal {
+    pub fn is(&self, code: &str) -> bool {
+        self.code == code
+    }
+
+    /// The slot is elsewhere, now or for this one key.
+    pub fn is_redirection(&self) -> bool {
+        ["MOVED", "ASK", "TRYAGAIN"].contains(&self.code.as_str())
+    }
+
+    /// An error that every further command would meet, too.
+    pub fn failure(&self) -> Option<Failure> {
+        let next = match self.code.as_str() {
+            "READONLY" => "This is a replica: connect to its primary.",
+            "OOM" => "The server is at its maxmemory: raise it (CONFIG SET maxmemory), then run this again.",
+            "MISCONF" | "NOREPLICAS" => "The server takes no writes: see its log, then run this again.",
+            "LOADING" => "The server is still loading its data: run this again in a while.",
+            "CLUSTERDOWN" | "MASTERDOWN" => "See CLUSTER INFO, then run this again.",
+            "NOAUTH" | "WRONGPASS" => "Give the password with -a, or in REDISCLI_AUTH, and the user with --user.",
+            _ => return None,
+        };
+        Some(Failure::Server(format!("the server says: {self}\n{next}")))
+    }
+}

@@ -1,0 +1,112 @@
+//! `redis-session`: the command line of redis-session.
+//!
+//! ```text
+//!  main.rs       the subcommands and the exit codes
+//!  connection.rs the connection flags of redis-cli; one connection, or all primaries of a cluster
+//!  failure.rs    what ends the program, and what to do about it
+//!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
+//!  migrate/      walks a database and turns older layouts into sessions
+//!  import/       brings in what no single command can: a hash a message, session files
+//! ```
+//!
+//! Exit codes: 0 all is well; 1 something was skipped or set aside, and `--strict` was given; 2 usage; 3 the connection or the server;
+//! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
+
+mod connection;
+mod failure;
+mod import;
+mod migrate;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use failure::Failure;
+
+/// Sessions in Redis, from the command line.
+#[derive(Parser)]
+#[command(
+    name = "redis-session",
+    version,
+    disable_help_flag = true,
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(flatten)]
+    connection: connection::Flags,
+    /// Print help (-h is the host, as in redis-cli)
+    #[arg(long, global = true, action = ArgAction::Help, help_heading = "Options")]
+    help: Option<bool>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Turn older layouts of conversations (lists, JSON, hashes) into sessions, all over a database or cluster
+    Migrate(migrate::Flags),
+    /// Import what is not one or a few keys: a hash a message, session files
+    Import {
+        #[command(subcommand)]
+        source: import::Source,
+    },
+}
+
+/// How a command ended that did its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Fine,
+    /// Something was skipped or set aside. An error only for who said `--strict`.
+    Incomplete,
+    Interrupted,
+}
+
+impl Outcome {
+    fn exit_code(self) -> ExitCode {
+        match self {
+            Outcome::Fine => ExitCode::SUCCESS,
+            Outcome::Incomplete => ExitCode::from(1),
+            Outcome::Interrupted => ExitCode::from(130),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Migrate(flags) => migrate::run(&arguments.connection, &flags),
+        Command::Import { source } => import::run(&arguments.connection, &source),
+    };
+    match done {
+        Ok(outcome) => outcome.exit_code(),
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            match failure {
+                Failure::Usage(_) => ExitCode::from(2),
+                Failure::Server(_) => ExitCode::from(3),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_flags_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn connection_flags_go_before_and_after_the_subcommand() {
+        for words in [
+            "redis-session -h db -p 7000 migrate --dry-run",
+            "redis-session migrate -h db --dry-run -p 7000",
+        ] {
+            assert!(Arguments::try_parse_from(words.split(' ')).is_ok(), "{words}");
+        }
+    }
+}

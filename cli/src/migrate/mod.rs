@@ -1,0 +1,184 @@
+//! `redis-session migrate`: every older layout of a database, or of a cluster, becomes a session.
+//!
+//! ```text
+//!  SCAN ─> TYPE ─> group.rs: which keys may be one session ─> their sizes and first elements
+//!                                                                 │
+//!            report.rs <─ SESSION.MIGRATE <─ SESSION.MIGRATE … DRYRUN, where names made the guess
+//! ```
+//!
+//! The server does the work, a session a command; what passes through here is names and counts. What has been migrated is a session and is
+//! not met again, so a walk that was stopped is begun anew rather than resumed. A SCAN cursor is not kept: it means nothing to a server
+//! that was restarted or failed over.
+
+mod group;
+mod report;
+mod walk;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+use clap::Args;
+
+use crate::connection::{self, int, Primaries};
+use crate::failure::{Failure, Result};
+use crate::progress::{self, Progress};
+use crate::Outcome;
+use report::Report;
+use walk::{Settings, Shared, Walker};
+
+pub use report::shown;
+
+/// The layouts, as the server calls them.
+const FORMATS: [&str; 12] = [
+    "json-array",
+    "json-list",
+    "context",
+    "hash-list",
+    "live-hash",
+    "openai-agents",
+    "langchain",
+    "motorhead",
+    "agent-framework",
+    "agent-memory",
+    "adk",
+    "llama-index",
+];
+
+/// A cluster whose slots move while it is walked is walked again, so often at most.
+const WALKS_AT_MOST: usize = 5;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+What has been migrated is a session and is not touched again: after Ctrl-C, or a lost connection, run the same command again.\n\
+Exit codes: 0 all is well; 1 something was skipped or set aside, with --strict; 2 usage; 3 connection or server; 130 stopped.")]
+pub struct Flags {
+    /// Write nothing: ask the server what it would do
+    #[arg(long)]
+    dry_run: bool,
+    /// Only keys of this glob-style pattern (and what belongs to one session with them)
+    #[arg(long = "match", value_name = "GLOB")]
+    matching: Option<String>,
+    /// Take what matches for this layout, with any JSON objects for messages; needs --match
+    #[arg(long, value_name = "NAME", value_parser = FORMATS, requires = "matching")]
+    format: Option<String>,
+    /// Leave the old keys; the sessions go to other keys: see --to
+    #[arg(long, requires = "to")]
+    keep: bool,
+    /// With --keep: a session goes to PREFIX and the old key's name. In a cluster the name is put into braces, if it has none, so that both
+    /// are in one slot
+    #[arg(long, value_name = "PREFIX", requires = "keep")]
+    to: Option<String>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Sessions that are sent to a server at once
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    in_flight: u64,
+    /// Skip and report what has more elements, half a KiB counting as one: the server answers nobody else while it migrates it
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    max_elements: u64,
+    /// Migrate whatever its size
+    #[arg(long)]
+    large: bool,
+    /// Exit with 1 if anything was skipped or set aside
+    #[arg(long)]
+    strict: bool,
+}
+
+pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
+    let prefix = flags.to.clone().unwrap_or_default();
+    if flags.keep && (prefix.is_empty() || prefix.contains(['{', '}'])) {
+        return Err(Failure::Usage(
+            "--to needs a prefix without braces, such as --to 'new:'".into(),
+        ));
+    }
+    let settings = Settings {
+        matching: flags.matching.clone(),
+        format: flags.format.clone(),
+        dry_run: flags.dry_run,
+        keep_to: flags.keep.then_some(prefix),
+        in_flight: flags.in_flight as usize,
+        max_elements: (!flags.large).then_some(flags.max_elements),
+    };
+    let target = connection.target()?;
+    let mut link = target.connect()?;
+    progress::watch_for_stop()?;
+
+    let shared = Shared {
+        settings,
+        progress: Progress::new("keys", 0),
+        known: Mutex::new(HashSet::new()),
+        target: &target,
+        is_cluster: connection.cluster,
+    };
+    let mut report = Report::default();
+    if connection.cluster {
+        walk_cluster(&shared, &mut link, &mut report)?;
+    } else {
+        if is_cluster_node(&mut link)? {
+            eprintln!("note: this is a node of a cluster: only its own keys are walked. -c walks all primaries.");
+        }
+        report.add(walk_one(&shared, link));
+    }
+    shared.progress.finish();
+    report.dry_run = flags.dry_run;
+    report.interrupted = progress::is_stopped();
+    report.seconds = shared.progress.seconds();
+    if flags.json {
+        let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
+        println!("{text}");
+    } else {
+        print!("{}", report.text());
+    }
+    match report.error {
+        Some(text) => Err(Failure::Server(text)),
+        None if report.interrupted => Ok(Outcome::Interrupted),
+        None if flags.strict && !report.is_complete() => Ok(Outcome::Incomplete),
+        None => Ok(Outcome::Fine),
+    }
+}
+
+/// What one server has. A failure on the way is in the report, with what was done until then.
+fn walk_one(shared: &Shared<'_>, mut link: connection::Link) -> Report {
+    let size = link.must(&redis::cmd("DBSIZE")).ok().and_then(|size| int(&size));
+    shared.progress.add_total(size.unwrap_or(0) as u64);
+    Walker::new(shared, link).walk()
+}
+
+fn walk_cluster(shared: &Shared<'_>, link: &mut connection::Link, report: &mut Report) -> Result<()> {
+    let mut primaries = Primaries::of(link, shared.target.host())?;
+    for _ in 0..WALKS_AT_MOST {
+        let reports: Vec<Result<Report>> = std::thread::scope(|scope| {
+            let walks: Vec<_> = primaries
+                .0
+                .iter()
+                .map(|(host, port)| scope.spawn(|| Ok(walk_one(shared, shared.target.at(host, *port).connect()?))))
+                .collect();
+            let joined = walks
+                .into_iter()
+                .map(|walk| walk.join().expect("a walk does not panic"));
+            joined.collect()
+        });
+        for walked in reports {
+            match walked {
+                Ok(walked) => report.add(walked),
+                Err(failure) => report.error = report.error.take().or(Some(failure.to_string())),
+            }
+        }
+        // Keys that moved to a node that had been walked already were not met.
+        let now = Primaries::of(link, shared.target.host())?;
+        if now == primaries || report.error.is_some() || progress::is_stopped() {
+            return Ok(());
+        }
+        eprintln!("note: slots have moved meanwhile: walking once more.");
+        primaries = now;
+    }
+    eprintln!("note: slots keep moving: run this again when they are at rest.");
+    Ok(())
+}
+
+fn is_cluster_node(link: &mut connection::Link) -> Result<bool> {
+    let info = link.call(redis::cmd("INFO").arg("cluster"))?;
+    let text = info.ok().and_then(connection::bytes).unwrap_or_default();
+    Ok(String::from_utf8_lossy(&text).contains("cluster_enabled:1"))
+}

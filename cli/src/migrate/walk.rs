@@ -1,0 +1,566 @@
+//! The walk over one server: page after page of SCAN, a bounded number of migrations in flight.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Mutex;
+
+use redis::{Cmd, Value};
+
+use super::group::{self, Group, Key, Kind};
+use super::report::Report;
+use crate::connection::{array, bytes, int, pairs, slot, Answer, Link, Target};
+use crate::failure::{Failure, Refusal, Result};
+use crate::progress::{self, Progress};
+
+/// Keys that SCAN looks at in one go: half a millisecond of the server's time.
+const PAGE: u64 = 500;
+
+/// What is in flight at once has so many elements at most, unless a single session has more: a server works off what it has read of one
+/// client before it turns to others.
+const ELEMENTS_IN_FLIGHT: u64 = 5_000;
+
+/// So many bytes count as one element, should there be fewer elements than that.
+const BYTES_OF_AN_ELEMENT: u64 = 512;
+
+/// So much of a string is looked at to see whether it may be JSON.
+const HEAD_BYTES: isize = 256;
+
+pub struct Settings {
+    pub matching: Option<String>,
+    pub format: Option<String>,
+    pub dry_run: bool,
+    /// Keep the sources; sessions go to this prefix and the key's name.
+    pub keep_to: Option<String>,
+    pub in_flight: usize,
+    pub max_elements: Option<u64>,
+}
+
+/// What all walks of a run have in common.
+pub struct Shared<'a> {
+    pub settings: Settings,
+    pub progress: Progress,
+    /// Digests of the groups that were looked at and of the sessions that came of them: a group is met once with each of its keys. Keys that
+    /// stand alone are not remembered, for a database may have many of them.
+    pub known: Mutex<HashSet<u128>>,
+    pub target: &'a Target,
+    pub is_cluster: bool,
+}
+
+impl Shared<'_> {
+    /// Whether it was not known before.
+    fn learn(&self, digest: u128) -> bool {
+        self.known.lock().map_or(true, |mut known| known.insert(digest))
+    }
+
+    fn forget(&self, digest: u128) {
+        if let Ok(mut known) = self.known.lock() {
+            known.remove(&digest);
+        }
+    }
+
+    fn knows(&self, digest: u128) -> bool {
+        self.known.lock().is_ok_and(|known| known.contains(&digest))
+    }
+}
+
+/// 128 bits, so that no two of a billion keys are taken for one.
+fn digest(what: &str, names: &[&[u8]]) -> u128 {
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, what, names).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
+}
+
+fn of_session(key: &[u8]) -> u128 {
+    digest("session", &[key])
+}
+
+fn of_group(group: &Group) -> u128 {
+    let names: Vec<&[u8]> = group.sources.iter().map(|(key, _)| key.as_slice()).collect();
+    digest("group", &names)
+}
+
+/// A group that looks like a session, from its sizes and first elements.
+struct Candidate {
+    group: Group,
+    /// In elements.
+    weight: u64,
+    /// The first element of its list is a line that somebody says.
+    is_spoken: bool,
+    /// The server is asked first what it would do.
+    is_asked_first: bool,
+}
+
+/// A reply of `SESSION.MIGRATE`.
+struct Done {
+    format: String,
+    messages: u64,
+    malformed: u64,
+    entities: u64,
+    events: u64,
+    removed: u64,
+}
+
+impl Done {
+    fn of(reply: Value) -> Done {
+        let mut done = Done {
+            format: String::new(),
+            messages: 0,
+            malformed: 0,
+            entities: 0,
+            events: 0,
+            removed: 0,
+        };
+        for (name, value) in pairs(reply) {
+            let count = int(&value).unwrap_or(0) as u64;
+            match name.as_slice() {
+                b"format" => done.format = String::from_utf8_lossy(&bytes(value).unwrap_or_default()).into_owned(),
+                b"messages" => done.messages = count,
+                b"malformed" => done.malformed = count,
+                b"entities" => done.entities = count,
+                b"events" => done.events = count,
+                b"removed" => done.removed = count,
+                // A newer module may say more.
+                _ => {}
+            }
+        }
+        done
+    }
+}
+
+pub struct Walker<'a> {
+    shared: &'a Shared<'a>,
+    link: Link,
+    /// For keys of a cluster that are not here, or not any more. Made when it is needed.
+    elsewhere: Option<Link>,
+    report: Report,
+    /// Hashes that may be sessions whose sorted set of events is still to be met, under a name of its own.
+    waiting: Vec<Key>,
+    is_last_round: bool,
+}
+
+impl<'a> Walker<'a> {
+    pub fn new(shared: &'a Shared<'a>, link: Link) -> Walker<'a> {
+        Walker {
+            shared,
+            link,
+            elsewhere: None,
+            report: Report::default(),
+            waiting: Vec::new(),
+            is_last_round: false,
+        }
+    }
+
+    pub fn walk(mut self) -> Report {
+        if let Err(failure) = self.try_walk() {
+            self.report.error = Some(failure.to_string());
+        }
+        self.report
+    }
+
+    fn try_walk(&mut self) -> Result<()> {
+        let mut cursor = b"0".to_vec();
+        while !progress::is_stopped() {
+            let reply = array(self.link.must(&self.scan(&cursor))?);
+            let [next, keys] = <[Value; 2]>::try_from(reply)
+                .map_err(|_| Failure::Server("SCAN replied what no SCAN replies: is this a Redis server?".into()))?;
+            let keys: Vec<Key> = array(keys).into_iter().filter_map(bytes).collect();
+            let met = keys.len() as u64;
+            self.report.keys += met;
+            self.page(keys)?;
+            let is_filtered = self.shared.settings.matching.is_some();
+            self.shared.progress.add(if is_filtered { PAGE } else { met }, 0, 0);
+            cursor = bytes(next).unwrap_or_else(|| b"0".to_vec());
+            if cursor == b"0" {
+                break;
+            }
+        }
+        self.is_last_round = true;
+        self.waiting.sort_unstable();
+        self.waiting.dedup();
+        for keys in std::mem::take(&mut self.waiting).chunks(PAGE as usize) {
+            self.page(keys.to_vec())?;
+        }
+        Ok(())
+    }
+
+    fn scan(&self, cursor: &[u8]) -> Cmd {
+        let settings = &self.shared.settings;
+        let mut command = redis::cmd("SCAN");
+        command.arg(cursor);
+        if let Some(pattern) = &settings.matching {
+            command.arg("MATCH").arg(pattern);
+        }
+        command.arg("COUNT").arg(PAGE);
+        match settings.format.as_deref() {
+            Some("json-array" | "context" | "agent-memory" | "adk") => command.arg("TYPE").arg("string"),
+            Some("json-list" | "langchain" | "agent-framework" | "llama-index") => command.arg("TYPE").arg("list"),
+            _ => &mut command,
+        };
+        command
+    }
+
+    fn page(&mut self, mut keys: Vec<Key>) -> Result<()> {
+        // SCAN may show a key twice.
+        keys.sort_unstable();
+        keys.dedup();
+        let kinds = self.kinds(&keys)?;
+        let mut known: HashMap<Key, Kind> = keys.iter().cloned().zip(kinds).collect();
+        let is_alone = |key: &Key| self.is_forced_alone(known[key]);
+        let related: HashSet<Key> = keys
+            .iter()
+            .filter(|key| !is_alone(key))
+            .flat_map(|key| group::relatives(key, known[key]))
+            .filter(|name| !known.contains_key(name))
+            .collect();
+        let related: Vec<Key> = related.into_iter().collect();
+        let kinds = self.kinds(&related)?;
+        known.extend(related.into_iter().zip(kinds));
+
+        let mut groups = Vec::new();
+        for key in &keys {
+            let kind = known[key];
+            if kind == Kind::Session && self.is_news(key, true) {
+                self.report.already += 1;
+            }
+            let kind_of = |name: &[u8]| known.get(name).copied().unwrap_or(Kind::Missing);
+            let guess = match self.is_forced_alone(kind) {
+                true => Some(Group::alone(key, kind)),
+                false => group::guess(key, kind, kind_of),
+            };
+            groups.extend(guess.filter(|group| self.is_new(group)));
+        }
+        while !groups.is_empty() && !progress::is_stopped() {
+            let candidates = self.look_at(groups)?;
+            groups = self.migrate(candidates)?;
+            groups.retain(|group| self.is_new(group));
+        }
+        Ok(())
+    }
+
+    /// A forced format of one key takes keys for themselves, whatever stands beside them.
+    fn is_forced_alone(&self, kind: Kind) -> bool {
+        let format = self.shared.settings.format.as_deref();
+        format.is_some_and(|format| {
+            format != "motorhead" && group::suits(format, &Group::alone(b"", kind)) && kind != Kind::Hash
+        })
+    }
+
+    fn is_new(&self, group: &Group) -> bool {
+        let suits = match &self.shared.settings.format {
+            Some(format) => group::suits(format, group),
+            None => true,
+        };
+        // A smaller guess is of a session that was found already if its key is.
+        let is_found = self.shared.knows(of_session(group.key()));
+        suits && !is_found && (group.is_alone() || self.shared.learn(of_group(group)))
+    }
+
+    /// Whether this session was not counted yet. It is remembered where it will be met again.
+    fn is_news(&self, key: &[u8], is_alone: bool) -> bool {
+        match is_alone && self.shared.settings.keep_to.is_none() {
+            true => !self.shared.knows(of_session(key)),
+            false => self.shared.learn(of_session(key)),
+        }
+    }
+
+    fn kinds(&mut self, keys: &[Key]) -> Result<Vec<Kind>> {
+        let commands: Vec<Cmd> = keys.iter().map(|key| redis::cmd("TYPE").arg(key).to_owned()).collect();
+        let answers = self.send(&commands)?;
+        let kinds = answers.into_iter().map(|answer| match answer {
+            Ok(word) => bytes(word).map_or(Kind::Other, |word| Kind::named(&word)),
+            // A key that may not be seen may not be migrated.
+            Err(_) => Kind::Other,
+        });
+        Ok(kinds.collect())
+    }
+
+    /// Sends all of them here, and to where they belong those whose keys are elsewhere.
+    fn send(&mut self, commands: &[Cmd]) -> Result<Vec<Answer>> {
+        let mut answers = self.link.call_all(commands)?;
+        for (answer, command) in answers.iter_mut().zip(commands) {
+            let Err(refusal) = answer else { continue };
+            if refusal.is_redirection() && self.shared.is_cluster {
+                if self.elsewhere.is_none() {
+                    self.elsewhere = Some(self.shared.target.connect_cluster()?);
+                }
+                if let Some(link) = &mut self.elsewhere {
+                    *answer = link.call(command)?;
+                }
+            } else if let Some(failure) = refusal.failure() {
+                return Err(failure);
+            }
+        }
+        Ok(answers)
+    }
+
+    /// What of these may be a session, by size and first elements. What is too large is skipped.
+    fn look_at(&mut self, groups: Vec<Group>) -> Result<Vec<Candidate>> {
+        let mut commands = Vec::new();
+        for (key, kind) in groups.iter().flat_map(|group| &group.sources) {
+            let (size, head) = match kind {
+                Kind::String => (
+                    "STRLEN",
+                    redis::cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1).to_owned(),
+                ),
+                Kind::List => ("LLEN", redis::cmd("LINDEX").arg(key).arg(0).to_owned()),
+                Kind::Hash => (
+                    "HLEN",
+                    redis::cmd("HMGET").arg(key).arg("agentIds").arg("state").to_owned(),
+                ),
+                _ => ("ZCARD", redis::cmd("ZRANGE").arg(key).arg(0).arg(0).to_owned()),
+            };
+            commands.push(redis::cmd(size).arg(key).to_owned());
+            commands.push(head);
+            commands.push(redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned());
+        }
+        let mut answers = self.send(&commands)?.into_iter();
+        let mut candidates = Vec::new();
+        for group in groups {
+            let mut weight = 0;
+            let mut heads = Vec::new();
+            for _ in &group.sources {
+                let mut next = || answers.next().and_then(std::result::Result::ok);
+                let (size, head, memory) = (next(), next(), next());
+                let number = |value: Option<Value>| value.as_ref().and_then(int).unwrap_or(0) as u64;
+                weight += number(size).max(number(memory) / BYTES_OF_AN_ELEMENT);
+                heads.push(head.unwrap_or(Value::Nil));
+            }
+            if let Some(candidate) = self.candidate(group, weight, &heads) {
+                match self.shared.settings.max_elements {
+                    Some(most) if candidate.weight > most => {
+                        let reason = format!("larger than --max-elements {most}");
+                        let why = format!("{reason}: counts as {} elements; --large migrates it", candidate.weight);
+                        self.report.skip(candidate.group.key(), None, &reason, why);
+                    }
+                    _ => candidates.push(candidate),
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    fn candidate(&mut self, group: Group, weight: u64, heads: &[Value]) -> Option<Candidate> {
+        let head = |kind: Kind| {
+            let place = group.sources.iter().position(|(_, other)| *other == kind)?;
+            heads.get(place)
+        };
+        let is_forced = self.shared.settings.format.is_some();
+        let mut is_asked_first = is_forced || !group.is_alone();
+        let mut is_spoken = false;
+        if let Some(first) = head(Kind::List) {
+            let Value::BulkString(first) = first else { return None };
+            is_spoken = group::is_spoken_line(first);
+            is_asked_first |= !is_object(first);
+        } else if let Some(text) = head(Kind::String) {
+            let Value::BulkString(text) = text else { return None };
+            let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+            if !is_forced && !matches!(first, Some(b'[' | b'{')) {
+                return None;
+            }
+        } else {
+            let fields = array(head(Kind::Hash)?.clone());
+            let is_live = fields.len() == 2 && fields.iter().all(|field| *field != Value::Nil);
+            if !is_live && !is_forced {
+                return None;
+            }
+            let events = head(Kind::Zset).map(|first| array(first.clone()).into_iter().find_map(bytes));
+            let has_events = events
+                .as_ref()
+                .is_some_and(|first| first.as_deref().is_some_and(is_object));
+            if !has_events && !self.is_last_round {
+                // Either it has none, or they are under another name.
+                self.shared.forget(of_group(&group));
+                self.waiting.push(group.key().to_vec());
+                return None;
+            }
+            if !has_events && !group.is_alone() {
+                let group = Group::alone(group.key(), Kind::Hash);
+                return Some(Candidate {
+                    group,
+                    weight,
+                    is_spoken,
+                    is_asked_first,
+                });
+            }
+        }
+        Some(Candidate {
+            group,
+            weight,
+            is_spoken,
+            is_asked_first,
+        })
+    }
+
+    /// Migrates them, a bounded number at a time. Returns what refused guesses fell apart into.
+    fn migrate(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Group>> {
+        let mut smaller = Vec::new();
+        let mut candidates = candidates.into_iter().peekable();
+        while candidates.peek().is_some() && !progress::is_stopped() {
+            let mut batch = Vec::new();
+            let mut weight = 0;
+            while let Some(next) = candidates.next_if(|next: &Candidate| {
+                batch.is_empty()
+                    || batch.len() < self.shared.settings.in_flight && weight + next.weight <= ELEMENTS_IN_FLIGHT
+            }) {
+                weight += next.weight;
+                batch.push(next);
+            }
+            self.migrate_batch(batch, &mut smaller)?;
+        }
+        Ok(smaller)
+    }
+
+    fn migrate_batch(&mut self, batch: Vec<Candidate>, smaller: &mut Vec<Group>) -> Result<()> {
+        let batch: Vec<(Candidate, Key)> = batch
+            .into_iter()
+            .filter_map(|candidate| {
+                let key = self.destination(&candidate.group)?;
+                Some((candidate, key))
+            })
+            .collect();
+        let is_dry_run = self.shared.settings.dry_run;
+        let (asked, mut ready): (Vec<_>, Vec<_>) = batch
+            .into_iter()
+            .partition(|(candidate, _)| candidate.is_asked_first || is_dry_run);
+        let commands: Vec<Cmd> = asked
+            .iter()
+            .map(|(candidate, key)| self.command(&candidate.group, key, true))
+            .collect();
+        let answers = self.send(&commands)?;
+        for ((candidate, key), answer) in asked.into_iter().zip(answers) {
+            let done = match answer {
+                Ok(reply) => Done::of(reply),
+                Err(refusal) => {
+                    self.refused(candidate.group, &refusal, smaller);
+                    continue;
+                }
+            };
+            match self.objection(&candidate, &done) {
+                Some(why) => self.report.skip(candidate.group.key(), None, why, why.to_owned()),
+                None if is_dry_run => self.record(&candidate.group, &key, done),
+                None => ready.push((candidate, key)),
+            }
+        }
+        let commands: Vec<Cmd> = ready
+            .iter()
+            .map(|(candidate, key)| self.command(&candidate.group, key, false))
+            .collect();
+        let answers = self.send(&commands)?;
+        for ((candidate, key), answer) in ready.into_iter().zip(answers) {
+            match answer {
+                Ok(reply) => self.record(&candidate.group, &key, Done::of(reply)),
+                Err(refusal) => self.refused(candidate.group, &refusal, smaller),
+            }
+        }
+        Ok(())
+    }
+
+    /// The session's key. None, and skipped, if that cannot be in one slot with all sources.
+    fn destination(&mut self, group: &Group) -> Option<Key> {
+        let key = match &self.shared.settings.keep_to {
+            None => group.key().to_vec(),
+            Some(prefix) if self.shared.is_cluster && !group.key().contains(&b'{') => {
+                [prefix.as_bytes(), b"{", group.key(), b"}"].concat()
+            }
+            Some(prefix) => [prefix.as_bytes(), group.key()].concat(),
+        };
+        let all_in_one = group.sources.iter().all(|(source, _)| slot(source) == slot(&key));
+        if self.shared.is_cluster && !all_in_one {
+            let names: Vec<String> = group.sources[1..].iter().map(|(key, _)| super::shown(key)).collect();
+            let reason = "its keys are in different slots of the cluster";
+            let why = format!("{reason}: with {}", names.join(", "));
+            self.report.skip(group.key(), None, reason, why);
+            return None;
+        }
+        Some(key)
+    }
+
+    fn command(&self, group: &Group, key: &[u8], is_dry_run: bool) -> Cmd {
+        let settings = &self.shared.settings;
+        let mut command = redis::cmd("SESSION.MIGRATE");
+        command.arg(key);
+        if !group.is_alone() || key != group.key() {
+            command.arg("FROM").arg(group.sources.len());
+            group.sources.iter().for_each(|(source, _)| {
+                command.arg(source);
+            });
+        }
+        if let Some(format) = &settings.format {
+            command.arg("FORMAT").arg(format);
+        }
+        if settings.keep_to.is_some() {
+            command.arg("KEEP");
+        }
+        if is_dry_run {
+            command.arg("DRYRUN");
+        }
+        command
+    }
+
+    /// Why something that the server would migrate is not.
+    fn objection(&self, candidate: &Candidate, done: &Done) -> Option<&'static str> {
+        let is_forced = self.shared.settings.format.is_some();
+        if done.format == "motorhead" && !is_forced {
+            let is_named_so = candidate.group.key().starts_with(b"session:");
+            if !is_named_so || !candidate.is_spoken {
+                return Some("plain lines of text, which may be anything; --format motorhead --match … migrates them");
+            }
+        }
+        let is_empty = done.messages + done.events == 0 && done.malformed > 0;
+        (is_empty && is_forced).then_some("not one of its elements is a JSON object")
+    }
+
+    fn record(&mut self, group: &Group, key: &[u8], done: Done) {
+        let is_news = self.is_news(key, group.is_alone());
+        if done.format == "rdsession" {
+            self.report.already += u64::from(is_news);
+            return;
+        }
+        self.is_news(group.key(), group.is_alone());
+        let is_dry_run = self.shared.settings.dry_run;
+        let layout = self.report.layout(&done.format);
+        layout.found += 1;
+        layout.migrated += u64::from(!is_dry_run);
+        layout.messages += done.messages;
+        layout.malformed += done.malformed;
+        layout.entities += done.entities;
+        layout.events += done.events;
+        layout.removed += if is_dry_run { 0 } else { done.removed };
+        self.shared.progress.add(0, 1, done.messages);
+    }
+
+    fn refused(&mut self, group: Group, refusal: &Refusal, smaller: &mut Vec<Group>) {
+        if refusal.is("NOSESSION")
+            || refusal.is("BADLAYOUT") && refusal.text.ends_with("is missing") && group.is_alone()
+        {
+            // It has gone since: expired, deleted, or migrated by somebody else.
+            return;
+        }
+        if refusal.is("BADLAYOUT") && !group.otherwise.is_empty() {
+            smaller.extend(group.otherwise);
+            return;
+        }
+        let (reason, why) = match refusal.code.as_str() {
+            "BADLAYOUT" => ("not recognised", format!("not recognised: {}", refusal.text)),
+            "BUSYKEY" => ("something else is where the session would be", refusal.to_string()),
+            "NOPERM" => ("not permitted", refusal.to_string()),
+            _ => ("refused by the server", refusal.to_string()),
+        };
+        let why = if why.starts_with(reason) {
+            why
+        } else {
+            format!("{reason}: {why}")
+        };
+        self.report.skip(group.key(), None, reason, why);
+    }
+}
+
+/// Whether this is one JSON object.
+fn is_object(text: &[u8]) -> bool {
+    // Its members do not matter, only that they are there.
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    first == Some(&b'{') && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}

@@ -1,0 +1,106 @@
+//! How far it is: a bar on a terminal, a line now and then elsewhere. And whether to stop.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::failure::{Failure, Result};
+
+/// How often a line is printed where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C and SIGTERM are something to be asked for. The second one ends the program as the first would have.
+pub fn watch_for_stop() -> Result<()> {
+    ctrlc::set_handler(|| {
+        if IS_STOPPED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        eprintln!("stopping after what is in flight (again to stop at once)");
+    })
+    .map_err(|error| Failure::Server(format!("cannot watch for Ctrl-C: {error}")))
+}
+
+pub fn is_stopped() -> bool {
+    IS_STOPPED.load(Ordering::Relaxed)
+}
+
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    what: &'static str,
+    total: AtomicU64,
+    done: AtomicU64,
+    sessions: AtomicU64,
+    messages: AtomicU64,
+    began: Instant,
+    printed: Mutex<Instant>,
+}
+
+impl Progress {
+    /// Of so many keys or files, as far as is known.
+    pub fn new(what: &'static str, total: u64) -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(total);
+            let template =
+                "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left  {msg}";
+            bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.set_prefix(what);
+            bar
+        });
+        Progress {
+            bar,
+            what,
+            total: AtomicU64::new(total),
+            done: AtomicU64::new(0),
+            sessions: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+            began: Instant::now(),
+            printed: Mutex::new(Instant::now()),
+        }
+    }
+
+    pub fn add_total(&self, more: u64) {
+        let total = self.total.fetch_add(more, Ordering::Relaxed) + more;
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+        }
+    }
+
+    pub fn add(&self, done: u64, sessions: u64, messages: u64) {
+        let total = self.total.load(Ordering::Relaxed);
+        // What came meanwhile, or is seen twice, is not more than all there is.
+        let done = (self.done.fetch_add(done, Ordering::Relaxed) + done).min(total);
+        let sessions = self.sessions.fetch_add(sessions, Ordering::Relaxed) + sessions;
+        let messages = self.messages.fetch_add(messages, Ordering::Relaxed) + messages;
+        let seconds = self.began.elapsed().as_secs_f64().max(0.001);
+        let per_second = messages as f64 / seconds;
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+            bar.set_message(format!("{sessions} sessions, {per_second:.0} messages/s"));
+            return;
+        }
+        let Ok(mut printed) = self.printed.lock() else { return };
+        if printed.elapsed() >= LINE_EVERY {
+            *printed = Instant::now();
+            let left = seconds * (total - done) as f64 / done.max(1) as f64;
+            let what = self.what;
+            eprintln!(
+                "{done} of {total} {what}, {sessions} sessions, {messages} messages, {per_second:.0} messages/s, {left:.0} s left"
+            );
+        }
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
