@@ -18,6 +18,7 @@ mod import;
 mod migrate;
 mod progress;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
@@ -70,6 +71,12 @@ impl Outcome {
             Outcome::Interrupted => ExitCode::from(130),
         }
     }
+}
+
+/// To standard output. Whoever closed it, as `head` does, has read enough.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 fn main() -> ExitCode {

@@ -78,9 +78,10 @@ pub fn run(connection: &connection::Flags, source: &Source) -> Result<Outcome> {
     let mut report = importer.report;
     report.interrupted = progress::is_stopped();
     if common.json {
-        println!("{}", serde_json::to_string_pretty(&report).expect("a report is JSON"));
+        let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
+        crate::print(&format!("{text}\n"));
     } else {
-        print!("{}", report.text());
+        crate::print(&report.text());
     }
     done?;
     Ok(match (report.interrupted, common.strict && report.skipped > 0) {

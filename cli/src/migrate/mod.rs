@@ -126,9 +126,9 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     report.seconds = shared.progress.seconds();
     if flags.json {
         let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
-        println!("{text}");
+        crate::print(&format!("{text}\n"));
     } else {
-        print!("{}", report.text());
+        crate::print(&report.text());
     }
     match report.error {
         Some(text) => Err(Failure::Server(text)),
