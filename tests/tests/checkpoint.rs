@@ -1492,7 +1492,7 @@ fn a_restore_is_what_a_copy_was() {
                 _ => {
                     let write = random_write(&mut random);
                     // The window would let go of what comes back, a redaction reaches into it, and a passed expiry ends it all.
-                    let is_fit = !["WINDOW", "REDACT", "MAXLEN", "RENAME", "COPY"]
+                    let is_fit = !["WINDOW", "REDACT", "MAXLEN", "RENAME", "COPY", "CHECKPOINT"]
                         .iter()
                         .any(|word| write.contains(word));
                     if is_fit {
