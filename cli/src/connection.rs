@@ -218,7 +218,11 @@ impl Target {
         } else {
             "-h and -p, -s or -u say where, -n which database."
         };
-        Failure::Server(format!("cannot connect to {}: {error}\n{next}", self.info.addr()))
+        let text = format!("cannot connect to {}: {error}\n{next}", self.info.addr());
+        match error.is_io_error() || error.is_connection_refusal() || error.is_timeout() {
+            true => Failure::Lost(text),
+            false => Failure::Server(text),
+        }
     }
 }
 
@@ -311,7 +315,7 @@ fn settle(reply: redis::RedisResult<Value>) -> Result<Answer> {
 }
 
 fn lost(error: &RedisError) -> Failure {
-    Failure::Server(format!(
+    Failure::Lost(format!(
         "the connection was lost: {error}\nWhat was done stays done: run the same command again to go on."
     ))
 }

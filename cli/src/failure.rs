@@ -8,6 +8,20 @@ pub enum Failure {
     Usage(String),
     /// The connection or the server.
     Server(String),
+    /// The connection broke, or the server is not ready: trying again may help.
+    Lost(String),
+    /// What was asked for is not there, or is something else.
+    NotFound(String),
+}
+
+impl Failure {
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::NotFound(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Server(_) | Failure::Lost(_) => 3,
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -15,7 +29,9 @@ pub type Result<T> = std::result::Result<T, Failure>;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::Server(text) => f.write_str(text),
+            Failure::Usage(text) | Failure::Server(text) | Failure::Lost(text) | Failure::NotFound(text) => {
+                f.write_str(text)
+            }
         }
     }
 }
@@ -54,6 +70,10 @@ impl Refusal {
             "NOAUTH" | "WRONGPASS" => "Give the password with -a, or in REDISCLI_AUTH, and the user with --user.",
             _ => return None,
         };
-        Some(Failure::Server(format!("the server says: {self}\n{next}")))
+        let text = format!("the server says: {self}\n{next}");
+        match self.code.as_str() {
+            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" => Some(Failure::Lost(text)),
+            _ => Some(Failure::Server(text)),
+        }
     }
 }

@@ -7,9 +7,13 @@
 //!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
 //!  migrate/      walks a database and turns older layouts into sessions
 //!  import/       brings in what no single command can: a hash a message, session files
+//!  show/         a conversation as people read it
+//!  tail.rs       follows one live
+//!  term/         colours, columns and times of what is read on a terminal
 //! ```
 //!
-//! Exit codes: 0 all is well; 1 something was skipped or set aside, and `--strict` was given; 2 usage; 3 the connection or the server;
+//! Exit codes: 0 all is well; 1 something was skipped or set aside, and `--strict` was given, or what
+//! was asked for is not there; 2 usage; 3 the connection or the server;
 //! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
 
 mod connection;
@@ -17,13 +21,14 @@ mod failure;
 mod import;
 mod migrate;
 mod progress;
+mod show;
+mod tail;
+mod term;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
-
-use failure::Failure;
 
 /// Sessions in Redis, from the command line.
 #[derive(Parser)]
@@ -52,6 +57,10 @@ enum Command {
         #[command(subcommand)]
         source: import::Source,
     },
+    /// Show a conversation as people read it: messages, tool calls, events, checkpoints, entities
+    Show(show::Flags),
+    /// Follow a session live: the last messages, and what comes
+    Tail(tail::Flags),
 }
 
 /// How a command ended that did its work.
@@ -84,15 +93,14 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Migrate(flags) => migrate::run(&arguments.connection, &flags),
         Command::Import { source } => import::run(&arguments.connection, &source),
+        Command::Show(flags) => show::run(&arguments.connection, &flags),
+        Command::Tail(flags) => tail::run(&arguments.connection, &flags),
     };
     match done {
         Ok(outcome) => outcome.exit_code(),
         Err(failure) => {
             eprintln!("error: {failure}");
-            match failure {
-                Failure::Usage(_) => ExitCode::from(2),
-                Failure::Server(_) => ExitCode::from(3),
-            }
+            ExitCode::from(failure.exit_code())
         }
     }
 }
