@@ -8,6 +8,7 @@
 //!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
 //!  migrate/      walks a database and turns older layouts into sessions
 //!  import/       brings in what no single command can: a hash a message, session files, lines of JSON
+//!  ls/           lists sessions
 //!  show/         a conversation as people read it
 //!  tail.rs       follows one live
 //!  term/         colours, columns and times of what is read on a terminal
@@ -19,6 +20,7 @@
 mod connection;
 mod failure;
 mod import;
+mod ls;
 mod migrate;
 mod output;
 mod progress;
@@ -63,6 +65,8 @@ enum Command {
     Show(show::Flags),
     /// Follow a session live: the last messages, and what comes
     Tail(tail::Flags),
+    /// List the sessions of a directory, or of a whole database or cluster
+    Ls(ls::Flags),
 }
 
 /// How a command ended that did its work.
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Command::Import { source } => import::run(connection, &source),
         Command::Show(flags) => show::run(connection, &flags),
         Command::Tail(flags) => tail::run(connection, &flags),
+        Command::Ls(flags) => ls::run(connection, &flags),
     };
     match done {
         Ok(Outcome::Fine) if output::is_lost() => Outcome::Incomplete.exit_code(),

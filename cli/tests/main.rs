@@ -1,6 +1,7 @@
 //! The binary on real servers: one binary of tests, one module a subcommand.
 
 mod import;
+mod ls;
 mod migrate;
 
 use std::process::{Command, Output, Stdio};
