@@ -8,6 +8,7 @@
 //!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
 //!  migrate/      walks a database and turns older layouts into sessions
 //!  import/       brings in what no single command can: a hash a message, session files, lines of JSON
+//!  export/       writes values as lines of JSON
 //!  ls/           lists sessions
 //!  show/         a conversation as people read it
 //!  tail.rs       follows one live
@@ -18,6 +19,7 @@
 //! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
 
 mod connection;
+mod export;
 mod failure;
 mod import;
 mod ls;
@@ -65,6 +67,8 @@ enum Command {
     Show(show::Flags),
     /// Follow a session live: the last messages, and what comes
     Tail(tail::Flags),
+    /// Write sessions as lines of JSON that `import jsonl` brings back as they were
+    Export(export::Flags),
     /// List the sessions of a directory, or of a whole database or cluster
     Ls(ls::Flags),
 }
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Command::Import { source } => import::run(connection, &source),
         Command::Show(flags) => show::run(connection, &flags),
         Command::Tail(flags) => tail::run(connection, &flags),
+        Command::Export(flags) => export::run(connection, &flags),
         Command::Ls(flags) => ls::run(connection, &flags),
     };
     match done {
