@@ -10,6 +10,7 @@
 //!  import/       brings in what no single command can: a hash a message, session files, lines of JSON
 //!  export/       writes values as lines of JSON
 //!  ls/           lists sessions
+//!  top/          shows what happens, live
 //!  show/         a conversation as people read it
 //!  tail.rs       follows one live
 //!  term/         colours, columns and times of what is read on a terminal
@@ -29,6 +30,7 @@ mod progress;
 mod show;
 mod tail;
 mod term;
+mod top;
 
 use std::process::ExitCode;
 
@@ -71,6 +73,8 @@ enum Command {
     Export(export::Flags),
     /// List the sessions of a directory, or of a whole database or cluster
     Ls(ls::Flags),
+    /// Show what happens, live: sessions, rates, memory, waiting readers
+    Top(top::Flags),
 }
 
 /// How a command ended that did its work.
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Tail(flags) => tail::run(connection, &flags),
         Command::Export(flags) => export::run(connection, &flags),
         Command::Ls(flags) => ls::run(connection, &flags),
+        Command::Top(flags) => top::run(connection, &flags),
     };
     match done {
         Ok(Outcome::Fine) if output::is_lost() => Outcome::Incomplete.exit_code(),

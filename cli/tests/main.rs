@@ -4,6 +4,7 @@ mod export;
 mod import;
 mod ls;
 mod migrate;
+mod top;
 
 use std::process::{Command, Output, Stdio};
 
