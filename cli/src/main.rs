@@ -14,6 +14,7 @@
 //!  show/         a conversation as people read it
 //!  tail.rs       follows one live
 //!  term/         colours, columns and times of what is read on a terminal
+//!  manual.rs     completions and manual pages
 //! ```
 //!
 //! Exit codes: 0 all is well; 1 not all of it was done, or what was asked for is not there; 2 usage; 3 the connection or the server;
@@ -24,6 +25,7 @@ mod export;
 mod failure;
 mod import;
 mod ls;
+mod manual;
 mod migrate;
 mod output;
 mod progress;
@@ -75,6 +77,10 @@ enum Command {
     Ls(ls::Flags),
     /// Show what happens, live: sessions, rates, memory, waiting readers
     Top(top::Flags),
+    /// Print completions for a shell
+    Completions(manual::CompletionsFlags),
+    /// Print the manual page, or write one for each subcommand into a folder
+    Man(manual::ManFlags),
 }
 
 /// How a command ended that did its work.
@@ -107,6 +113,8 @@ fn main() -> ExitCode {
         Command::Export(flags) => export::run(connection, &flags),
         Command::Ls(flags) => ls::run(connection, &flags),
         Command::Top(flags) => top::run(connection, &flags),
+        Command::Completions(flags) => manual::completions(&flags),
+        Command::Man(flags) => manual::pages(&flags),
     };
     match done {
         Ok(Outcome::Fine) if output::is_lost() => Outcome::Incomplete.exit_code(),

@@ -1,5 +1,6 @@
 //! The binary on real servers: one binary of tests, one module a subcommand.
 
+mod connection;
 mod export;
 mod import;
 mod ls;
