@@ -9,6 +9,7 @@
 //!  import/       brings in what no single command can: a hash a message, session files
 //!  show/         a conversation as people read it
 //!  tail.rs       follows one live
+//!  timeline/     draws its events and states
 //!  term/         colours, columns and times of what is read on a terminal
 //! ```
 //!
@@ -24,6 +25,7 @@ mod progress;
 mod show;
 mod tail;
 mod term;
+mod timeline;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -61,6 +63,8 @@ enum Command {
     Show(show::Flags),
     /// Follow a session live: the last messages, and what comes
     Tail(tail::Flags),
+    /// Draw events and states over time, a lane an agent: in text, or as SVG
+    Timeline(timeline::Flags),
 }
 
 /// How a command ended that did its work.
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
         Command::Import { source } => import::run(&arguments.connection, &source),
         Command::Show(flags) => show::run(&arguments.connection, &flags),
         Command::Tail(flags) => tail::run(&arguments.connection, &flags),
+        Command::Timeline(flags) => timeline::run(&arguments.connection, &flags),
     };
     match done {
         Ok(outcome) => outcome.exit_code(),
