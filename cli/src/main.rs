@@ -13,6 +13,7 @@
 //!  top/          shows what happens, live
 //!  show/         a conversation as people read it
 //!  tail.rs       follows one live
+//!  timeline/     draws its events and states
 //!  term/         colours, columns and times of what is read on a terminal
 //!  manual.rs     completions and manual pages
 //! ```
@@ -32,6 +33,7 @@ mod progress;
 mod show;
 mod tail;
 mod term;
+mod timeline;
 mod top;
 
 use std::process::ExitCode;
@@ -81,6 +83,8 @@ enum Command {
     Completions(manual::CompletionsFlags),
     /// Print the manual page, or write one for each subcommand into a folder
     Man(manual::ManFlags),
+    /// Draw events and states over time, a lane an agent: in text, or as SVG
+    Timeline(timeline::Flags),
 }
 
 /// How a command ended that did its work.
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Command::Import { source } => import::run(connection, &source),
         Command::Show(flags) => show::run(connection, &flags),
         Command::Tail(flags) => tail::run(connection, &flags),
+        Command::Timeline(flags) => timeline::run(connection, &flags),
         Command::Export(flags) => export::run(connection, &flags),
         Command::Ls(flags) => ls::run(connection, &flags),
         Command::Top(flags) => top::run(connection, &flags),

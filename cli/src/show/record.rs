@@ -90,6 +90,11 @@ pub fn time_of(value: Option<&Json>) -> Option<i64> {
     time::parse_iso(value?.as_str()?)
 }
 
+/// Bodies date themselves, and may say anything: within the calendar, sums of times cannot overflow.
+fn sane(time_ms: i64) -> i64 {
+    time_ms.clamp(-62_135_596_800_000, 253_402_300_799_999)
+}
+
 fn lossy(value: Value) -> Option<String> {
     bytes(value).map(|bytes| {
         String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
@@ -100,7 +105,7 @@ impl Entry {
     /// `[seq, ms, kind, json]` of `SESSION.READ`.
     pub fn of_read(value: Value) -> Option<Entry> {
         let mut fields = array(value).into_iter();
-        let (seq, time_ms) = (int(&fields.next()?)?, int(&fields.next()?)?);
+        let (seq, time_ms) = (int(&fields.next()?)?, sane(int(&fields.next()?)?));
         let (kind, raw) = (lossy(fields.next()?)?, lossy(fields.next()?)?);
         let json = || parse(&raw).unwrap_or_default();
         let what = match kind.as_str() {
@@ -130,7 +135,7 @@ impl Entry {
     /// `[seq, ms, role, tokens, body]` of `SESSION.RANGE … WITHMETA`.
     pub fn of_range(value: Value, is_malformed: bool) -> Option<Entry> {
         let mut fields = array(value).into_iter();
-        let (seq, time_ms) = (int(&fields.next()?)?, int(&fields.next()?)?);
+        let (seq, time_ms) = (int(&fields.next()?)?, sane(int(&fields.next()?)?));
         let (role, tokens, raw) = (lossy(fields.next()?)?, int(&fields.next()?), lossy(fields.next()?)?);
         let what = if is_malformed {
             What::Malformed(raw.clone())
