@@ -23,6 +23,7 @@
 //! | `journal.rs` | what a command propagated, read from the append-only file |
 //! | `oracle.rs` | what must be equal before and after: digest, expiry, replies |
 //! | `payload.rs` | `DUMP` payloads with a right checksum, and a seeded random source to spoil them |
+//! | `sample.rs` | a small session for examples |
 //!
 //! `MODULE_PATH` names a module built elsewhere; `SERVER_BIN` another server (a program, arguments may follow).
 
@@ -32,6 +33,7 @@ pub mod journal;
 pub mod module;
 pub mod oracle;
 pub mod payload;
+pub mod sample;
 pub mod server;
 pub mod talk;
 
