@@ -71,6 +71,14 @@ impl<'a> Cursor<'a> {
         let value = self.value(word)?;
         text(value.bytes(), name)
     }
+
+    /// The option's values behind their number, as in `REFS 2 a b`.
+    pub fn counted(&mut self, word: Arg<'a>, name: &str, min: i64) -> Result<Args<'a>> {
+        let count = self.int(word, name, min, i64::from(u32::MAX))? as usize;
+        let values = self.rest().get(..count).ok_or_else(|| error::syntax(word.bytes()))?;
+        self.at += count;
+        Ok(values)
+    }
 }
 
 /// An option's word, whatever its case.
@@ -140,6 +148,11 @@ pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
         Ok(text) if !text.is_empty() => Ok(text),
         _ => Err(error::not_text(name)),
     }
+}
+
+/// The same for each of some words.
+pub fn texts<'a, C: FromIterator<&'a str>>(words: Args<'a>, name: &str) -> Result<C> {
+    words.iter().map(|word| text(word.bytes(), name)).collect()
 }
 
 /// A JSON argument that must be an object.

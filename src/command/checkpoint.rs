@@ -163,14 +163,7 @@ fn parse_create<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             let value = cursor.value(word)?;
             once(&mut summary, word, value)?;
         } else if is(word, "REFS") {
-            let count = cursor.int(word, "REFS", 0, i64::from(u32::MAX))? as usize;
-            if count > cursor.rest().len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            let mut refs = Vec::with_capacity(count);
-            for _ in 0..count {
-                refs.push(cursor.text(word, "REFS")?);
-            }
+            let refs = args::texts(cursor.counted(word, "REFS", 0)?, "REFS")?;
             once(&mut new.refs, word, refs)?;
         } else if is(word, "TRIM") {
             once_flag(&mut new.trim, word)?;

@@ -121,17 +121,9 @@ fn parse_add<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             let agent = cursor.text(word, "AGENT")?;
             once(&mut event.agent, word, agent)?;
         } else if is(word, "ENTITIES") {
-            let count = cursor.int(word, "ENTITIES", 0, i64::from(u32::MAX))? as usize;
-            let rest = cursor.rest();
-            if count > rest.len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            let mut ids = SmallVec::with_capacity(count);
-            for _ in 0..count {
-                ids.push(cursor.text(word, "ENTITIES")?);
-            }
+            request.entity_args = cursor.counted(word, "ENTITIES", 0)?;
+            let ids = args::texts(request.entity_args, "ENTITIES")?;
             once(&mut request.entities, word, ids)?;
-            request.entity_args = &rest[..count];
         } else if is(word, "CHANGE") {
             let value = cursor.value(word)?;
             once(&mut change, word, value)?;

@@ -79,15 +79,8 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     let mut request = Request::default();
     while let Some(word) = cursor.next() {
         if is(word, "FROM") {
-            let count = cursor.int(word, "FROM", 1, i64::from(u32::MAX))? as usize;
-            let rest = cursor.rest();
-            if count > rest.len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            for _ in 0..count {
-                cursor.next();
-            }
-            once(&mut request.from, word, &rest[..count])?;
+            let from = cursor.counted(word, "FROM", 1)?;
+            once(&mut request.from, word, from)?;
         } else if is(word, "FORMAT") {
             let name = cursor.value(word)?;
             let format = Format::named(name.bytes()).ok_or_else(|| unknown_format(name))?;
