@@ -1,6 +1,9 @@
 //! The argument cursor: option words in any order, each once, and values of known kinds.
 
+use std::sync::Arc;
+
 use redis_session_core::json;
+use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::MAX_TEXT_BYTES;
 use redis_session_core::time::MAX_TIME_MS;
 
@@ -221,6 +224,34 @@ pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
             _ => None,
         },
     )
+}
+
+/// `[LIMIT name n] …`, each name once.
+#[derive(Default)]
+pub struct GivenLimits {
+    given: Vec<(LimitName, u64)>,
+}
+
+impl GivenLimits {
+    /// Takes what follows the word `LIMIT`.
+    pub fn take<'a>(&mut self, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<()> {
+        let (name, value) = (cursor.value(word)?, cursor.value(word)?);
+        let limit = Limits::named(name.bytes())
+            .filter(|limit| self.given.iter().all(|(known, _)| known != limit))
+            .ok_or_else(|| error::syntax(name.bytes()))?;
+        let value = int(value.bytes(), limit.name, 0, limit.max as i64)?;
+        self.given.push((limit, value as u64));
+        Ok(())
+    }
+
+    /// The configured limits, with these in place of theirs.
+    pub fn over_defaults(&self) -> Arc<Limits> {
+        let mut limits = settings::default_limits();
+        for (limit, value) in &self.given {
+            Arc::make_mut(&mut limits).set(*limit, *value);
+        }
+        limits
+    }
 }
 
 /// When the key is to expire, as `<w>` says it.

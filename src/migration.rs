@@ -3,8 +3,6 @@
 //! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
 //! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
 
-use std::sync::Arc;
-
 use redis_session_core::layout::{self, Format, Migrated, Migration, Source};
 use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::Now;
@@ -159,15 +157,4 @@ impl<'c> Reading<'c> {
             Reading::Legacy(pending) => pending.expires_at_ms,
         }
     }
-}
-
-/// The limits of the command that a primary sends: see [`add_facts`].
-pub fn limits_with(given: &[(&'static str, u64)]) -> Arc<Limits> {
-    let mut limits = settings::default_limits();
-    for (name, value) in given {
-        if let Some(limit) = Limits::named(name.as_bytes()) {
-            Arc::make_mut(&mut limits).set(limit, *value);
-        }
-    }
-    limits
 }
