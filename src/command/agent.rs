@@ -10,7 +10,7 @@ use crate::args::{self, is, once, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
-use crate::publish::{self, Level, Publication};
+use crate::publish::{self, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
 use crate::write::{Moment, NewSession, Target};
 
@@ -195,7 +195,7 @@ impl Handler for AgentJoin {
             effect.word(Word::Meta).arg(meta);
         }
         settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.agent"]);
-        if is_new && publish::is_on(ctx, Level::Events) {
+        if is_new {
             let publication = Publication {
                 seq: last_seq,
                 kind: "join",
@@ -203,7 +203,7 @@ impl Handler for AgentJoin {
                 agent: Some(agent),
                 time_ms: moment.now.content_ms,
             };
-            publish::publish(ctx, key, [publication]);
+            publish::one(ctx, key, publication);
         }
         Ok(())
     }
@@ -277,17 +277,14 @@ impl Handler for AgentHandOff {
         }
         let changed = Changed { count: 1, evicted: 0 };
         settled.finish(ctx, key, effect, &[], changed, c"session.agent");
-        ctx.signal_ready(key);
-        if publish::is_on(ctx, Level::Events) {
-            let publication = Publication {
-                seq,
-                kind: "event",
-                type_name: Some(HANDOFF),
-                agent: Some(from),
-                time_ms: moment.now.content_ms,
-            };
-            publish::publish(ctx, key, [publication]);
-        }
+        let publication = Publication {
+            seq,
+            kind: "event",
+            type_name: Some(HANDOFF),
+            agent: Some(from),
+            time_ms: moment.now.content_ms,
+        };
+        publish::recorded(ctx, key, publication);
         Ok(())
     }
 }

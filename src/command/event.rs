@@ -7,7 +7,7 @@ use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
-use crate::publish::{self, Level, Publication};
+use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
 use crate::write::{Moment, NewSession, Target};
 use crate::{error, info};
@@ -209,17 +209,14 @@ impl Handler for EventAdd {
             }
         }
         settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.event"]);
-        ctx.signal_ready(key);
-        if publish::is_on(ctx, Level::Events) {
-            let publication = Publication {
-                seq,
-                kind: "event",
-                type_name: Some(event.kind),
-                agent: event.agent,
-                time_ms: moment.now.content_ms,
-            };
-            publish::publish(ctx, key, [publication]);
-        }
+        let publication = Publication {
+            seq,
+            kind: "event",
+            type_name: Some(event.kind),
+            agent: event.agent,
+            time_ms: moment.now.content_ms,
+        };
+        publish::recorded(ctx, key, publication);
         Ok(())
     }
 }
