@@ -91,7 +91,6 @@ pub fn carried_limits() -> impl Iterator<Item = LimitName> {
 pub fn record(ctx: &Ctx, key: &[u8], format: Format, done: &Migrated) {
     info::MIGRATED.add(1);
     info::MALFORMED.add(done.malformed);
-    info::EVICTED.add(done.evicted);
     let line = format!(
         "migrated {} at '{}': {} messages, {} events, {} entities, {} elements set aside",
         format.name(),

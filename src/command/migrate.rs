@@ -221,13 +221,12 @@ impl Handler for Migrate {
             effect.word(Word::Keep);
         }
         let mut target = Target::open_whatever(ctx, key);
-        target.place(session, options, &moment);
+        target.place(session, done.evicted, options, &moment);
         let settled = target.settle(options, &moment, true);
         drop(target);
         reply(ctx, format.name(), &done, removed);
         migration::record(ctx, key.bytes(), format, &done);
         settled.add_to(&mut effect);
-        let events = [c"session.migrate", c"session.evict"];
         let gone: Vec<Arg<'_>> = sources
             .iter()
             .copied()
@@ -244,12 +243,7 @@ impl Handler for Migrate {
                 ctx.replicate(&deletion);
             }
         }
-        settled.publish(
-            ctx,
-            key,
-            &[&effect],
-            if done.evicted > 0 { &events } else { &events[..1] },
-        );
+        settled.publish(ctx, key, &[&effect], &[c"session.migrate"]);
         for source in gone {
             ctx.signal_modified(source);
             ctx.notify_generic(c"del", source);
