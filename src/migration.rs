@@ -3,7 +3,7 @@
 //! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
 //! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
 
-use redis_session_core::layout::{self, Format, Migrated, Migration, Source};
+use redis_session_core::layout::{self, Format, Migrated, Migration};
 use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::Now;
 use redis_session_core::Session;
@@ -37,16 +37,9 @@ pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<B
         return None;
     }
     let value = ctx.read_foreign(key, kind)?;
-    let sources = [value.source()?];
-    let legacy = match &sources[0] {
-        // Its elements are judged while they are read.
-        Source::List(_) => layout::recognise(&sources, None).ok()?,
-        source => layout::recognise(&sources, Some(layout::recognise_alone(source)?)).ok()?,
-    };
+    let source = value.source()?;
+    let legacy = layout::read_alone(&source)?;
     let format = legacy.format();
-    if format == Format::Motorhead {
-        return None;
-    }
     let migration = Migration {
         id: None,
         new_id,
