@@ -235,6 +235,17 @@ impl<'c> Target<'c> {
         check_guards_of(self.session(), options, moment)
     }
 
+    /// Makes a session of the configured defaults where there is none, and returns it for replicas then.
+    #[inline]
+    pub fn create_if_missing(&mut self, options: &WriteOptions, moment: &Moment) -> Option<NewSession<'static>> {
+        if self.session().is_some() {
+            return None;
+        }
+        let new = NewSession::implicit();
+        self.create(&new, options, moment);
+        Some(new)
+    }
+
     /// Makes the session that is not there yet, and tells replicas of it with everything explicit.
     #[inline(never)]
     pub fn create(&mut self, new: &NewSession<'_>, options: &WriteOptions, moment: &Moment) {

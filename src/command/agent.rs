@@ -12,7 +12,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Target};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.AGENT",
@@ -173,12 +173,7 @@ impl Handler for AgentJoin {
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
         target.check_guards(&options, &moment)?;
-        let mut new_session = None;
-        if target.session().is_none() {
-            let new = NewSession::implicit();
-            target.create(&new, &options, &moment);
-            new_session = Some(new);
-        }
+        let new_session = target.create_if_missing(&options, &moment);
         let joined = target.change_beside_messages(|session| session.join(agent, meta, !moment.obeys, moment.now));
         let joined = joined.unwrap_or(Joined::Known);
         if let Joined::Full { max_agents } = joined {

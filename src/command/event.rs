@@ -9,7 +9,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Target};
 use crate::{error, info};
 
 pub const COMMAND: Command = Command {
@@ -175,12 +175,7 @@ impl Handler for EventAdd {
                 return Err(error::state_conflict(is, wanted));
             }
         }
-        let mut new_session = None;
-        if target.session().is_none() {
-            let new = NewSession::implicit();
-            target.create(&new, &options, &moment);
-            new_session = Some(new);
-        }
+        let new_session = target.create_if_missing(&options, &moment);
         let seq = target
             .change_beside_messages(|session| session.add_event(&event, moment.now))
             .unwrap_or(0);
