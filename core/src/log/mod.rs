@@ -622,22 +622,13 @@ impl Log {
         let mut scratch = Vec::new();
         for chunk in (first..self.chunks()).filter(|chunk| is_wanted(*chunk)) {
             let view = self.view(chunk);
-            let mut body = Body {
-                view,
-                scratch: &mut scratch,
-                unpacked: false,
-                bytes: 0,
-                shared: None,
-                at: 0,
-            };
+            let mut body = Body::of(view, &mut scratch);
             let mut records = view.records();
             if chunk == first {
                 skip(&mut records);
             }
             while let Some(head) = records.next() {
-                body.at = records.body_at();
-                body.bytes = head.body_bytes;
-                body.shared = head.shared;
+                body.point_to(&head, records.body_at());
                 each(&head, &mut body)?;
             }
         }
@@ -672,18 +663,9 @@ impl Log {
                 }
                 heads.push((head, records.body_at()));
             }
-            let mut body = Body {
-                view,
-                scratch: &mut scratch,
-                unpacked: false,
-                bytes: 0,
-                shared: None,
-                at: 0,
-            };
+            let mut body = Body::of(view, &mut scratch);
             for (head, at) in heads.iter().rev() {
-                body.at = *at;
-                body.bytes = head.body_bytes;
-                body.shared = head.shared;
+                body.point_to(head, *at);
                 each(head, &mut body)?;
             }
         }
@@ -1125,7 +1107,27 @@ pub struct Body<'a> {
     at: usize,
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// None of the chunk's yet.
+    #[inline(always)]
+    fn of(view: View<'a>, scratch: &'a mut Vec<u8>) -> Self {
+        Body {
+            view,
+            scratch,
+            unpacked: false,
+            bytes: 0,
+            shared: None,
+            at: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn point_to(&mut self, head: &Head<'_>, body_at: usize) {
+        self.at = body_at;
+        self.bytes = head.body_bytes;
+        self.shared = head.shared;
+    }
+
     #[inline]
     pub fn get(&mut self) -> &[u8] {
         if let Some(index) = self.shared {
