@@ -146,9 +146,6 @@ mod cluster {
         cmd
     }
 
-    /// How often a transaction is sent to where its slot has moved to, while the nodes agree on that.
-    const MOVES: u32 = 16;
-
     /// redis-rs itself follows `MOVED` and `ASK`, and sends a command again after the loss of a connection, although it may have been
     /// executed: up to 16 times, or as [`retries`](redis::cluster::ClusterClientBuilder::retries) says.
     impl SessionConnection for ClusterConnection {
@@ -156,8 +153,8 @@ mod cluster {
             Ok(self.route_command(command.cmd(), RoutingInfo::SingleNode(route(command)))?)
         }
 
-        /// One after the other, each to its node, unless `atomic`. A transaction for a slot that is just moving can fail with `ASK` or
-        /// `TRYAGAIN`: then nothing of it was executed.
+        /// One after the other, each to its node, unless `atomic`. What is wrong with one command of a transaction, redis-rs makes an
+        /// error of all of it, although the others were executed.
         fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> Result<Vec<Value>> {
             if !atomic {
                 let replies = commands.iter().map(|command| {
@@ -177,23 +174,10 @@ mod cluster {
             for command in commands {
                 guided.add_command(command.cmd().clone());
             }
-            let packed = guided.get_packed_pipeline();
-            let mut moves = 0;
-            loop {
-                let replies = self.req_packed_commands(&packed, 0, replies_to(commands, true) + 1)?;
-                match settle(replies, true) {
-                    Ok(mut replies) => {
-                        replies.remove(0);
-                        return Ok(replies);
-                    }
-                    Err(crate::SessionError::Redis(error)) if error.code() == Some("MOVED") && moves < MOVES => {
-                        moves += 1;
-                        // Sent alone, it lets redis-rs learn where the slot is now.
-                        self.req_command(&guide(first))?;
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+            let replies = self.req_packed_commands(&guided.get_packed_pipeline(), 0, replies_to(commands, true) + 1)?;
+            let mut replies = settle(replies, true)?;
+            replies.remove(0);
+            Ok(replies)
         }
     }
 
@@ -421,7 +405,10 @@ mod asynchronous {
                 let node = error.redirect_node().and_then(|(address, _)| {
                     let (host, port) = address.rsplit_once(':')?;
                     let port = port.parse().ok()?;
-                    (!host.is_empty()).then(|| SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port })
+                    (!host.is_empty()).then(|| SingleNodeRoutingInfo::ByAddress {
+                        host: host.to_owned(),
+                        port,
+                    })
                 });
                 to = match node {
                     Some(node) if redirections < REDIRECTIONS => node,

@@ -76,7 +76,8 @@ impl Pipeline {
         Pipeline::default()
     }
 
-    /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others.
+    /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others; over a synchronous
+    /// connection to a cluster, its error is all that redis-rs tells.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
