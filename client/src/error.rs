@@ -343,7 +343,10 @@ mod tests {
     fn a_name_is_what_it_was_before_the_server_quoted_it() {
         let SessionError::LeaseHeld {
             agent, remaining_ms, ..
-        } = error("LEASEHELD", r"agent 'Ada\x27s 99 \xc3\xa9\x5cx \x4' holds the turn for 12 ms more")
+        } = error(
+            "LEASEHELD",
+            r"agent 'Ada\x27s 99 \xc3\xa9\x5cx \x4' holds the turn for 12 ms more",
+        )
         else {
             panic!("not held")
         };

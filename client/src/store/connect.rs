@@ -56,6 +56,21 @@ pub trait Connect: Send + Sync + 'static {
     /// # }
     /// ```
     fn connect(&self, response_timeout: Duration) -> impl Future<Output = Result<Self::Connection>> + Send;
+
+    /// Whether each call of [`Connect::connect`] makes a connection of its own: true, unless it says otherwise. On one that is shared, a
+    /// read that waits would keep everybody waiting: a follower then asks every now and then.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let url = server.url();
+    /// use redis_session_client::Connect;
+    ///
+    /// assert!(redis::Client::open(url)?.makes_new_connections());
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn makes_new_connections(&self) -> bool {
+        true
+    }
 }
 
 fn config(response_timeout: Duration) -> AsyncConnectionConfig {
@@ -80,8 +95,25 @@ impl Connect for MultiplexedConnection {
         connection.set_response_timeout(response_timeout);
         Ok(connection)
     }
+
+    fn makes_new_connections(&self) -> bool {
+        false
+    }
 }
 
+/// Build it with [`retries(0)`](redis::cluster::ClusterClientBuilder::retries). Otherwise redis-rs itself sends a command again when its
+/// connection is lost, up to 16 times, although it may have been executed. Of appends each is still appended once; an event may be recorded
+/// twice, a message more be popped, and an [`edit`](crate::SessionHandle::edit) takes its own doing for somebody else's and does it again.
+/// Slots that move are followed with `retries(0)`, too, and the store tries again what is safe to.
+///
+/// ```no_run
+/// use redis::cluster::ClusterClient;
+/// use redis_session_client::SessionStore;
+///
+/// let cluster = ClusterClient::builder(["redis://10.0.0.1", "redis://10.0.0.2"]).retries(0).build()?;
+/// let store = SessionStore::new(cluster, "acme");
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
 #[cfg(feature = "cluster-async")]
 impl Connect for redis::cluster::ClusterClient {
     type Connection = redis::cluster_async::ClusterConnection;
@@ -207,6 +239,10 @@ impl<C: Connect> Connections<C> {
     /// One of one's own, for reads that wait.
     pub(super) async fn alone(&self, response_timeout: Duration) -> Result<C::Connection> {
         self.connect.connect(response_timeout).await
+    }
+
+    pub(super) fn may_wait(&self) -> bool {
+        self.connect.makes_new_connections()
     }
 
     async fn get(&self) -> Result<(C::Connection, u64)> {
