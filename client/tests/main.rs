@@ -14,7 +14,7 @@
 //! | `newer.rs` | replies of a newer module |
 //! | `bodies.rs` | bodies come back byte for byte, unknown fields survive |
 //!
-//! `durable.rs`, `fake.rs`, `places.rs` and `work.rs` are what they share.
+//! `durable.rs`, `lossy.rs`, `fake.rs`, `places.rs` and `work.rs` are what they share.
 
 mod bodies;
 mod commands;
@@ -23,6 +23,7 @@ mod durable;
 mod editing;
 mod errors;
 mod fake;
+mod lossy;
 mod newer;
 mod pipelines;
 mod places;

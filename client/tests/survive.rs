@@ -7,8 +7,21 @@
 use redis::cluster::ClusterClient;
 use redis_session_tests::{Cluster, Sentinel, Server};
 
+use crate::lossy::Lossy;
 use crate::places::{client, cluster_builder, cluster_client, durable_sentinel, store};
 use crate::work::goes_on_during;
+
+/// The hardest for what must not come twice: what was executed looks as if it was not.
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_are_lost() {
+    let server = Server::start();
+    goes_on_during(store(Lossy::new(client(&server))), |_, progress| progress.wait()).await;
+    let cluster = Cluster::start(3);
+    goes_on_during(store(Lossy::new(cluster_client(&cluster))), |_, progress| {
+        progress.wait()
+    })
+    .await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_drops_its_connections() {
@@ -79,6 +92,18 @@ async fn a_slot_moves(cluster: &Cluster, client: ClusterClient) {
             cluster.move_keys(slot, from, to);
             progress.wait();
             cluster.end_migration(slot, from, to);
+            progress.wait();
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_drops_its_connections() {
+    let cluster = Cluster::start(3);
+    goes_on_during(store(cluster_client(&cluster)), |_, progress| {
+        for round in 0..9 {
+            cluster.node(round % 3).run("CLIENT KILL TYPE normal SKIPME yes");
             progress.wait();
         }
     })
