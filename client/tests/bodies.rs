@@ -85,7 +85,7 @@ fn a_message_that_is_read_and_written_again_keeps_every_field() {
     connection
         .session_append(
             "k",
-            &serde_json::from_value::<Message>(written.clone()).expect("a message"),
+            serde_json::from_value::<Message>(written.clone()).expect("a message"),
         )
         .expect("an append");
     let body = connection.session_range("k", Range::all()).expect("messages").remove(0);

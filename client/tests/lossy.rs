@@ -46,7 +46,7 @@ pub struct LossyConnection<C> {
 impl<C> LossyConnection<C> {
     fn deliver<T>(&self, reply: Result<T>) -> Result<T> {
         let number = self.replies.fetch_add(1, Ordering::SeqCst);
-        if number % LOST == 0 {
+        if number.is_multiple_of(LOST) {
             return Err(redis::RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionReset)).into());
         }
         reply
