@@ -2,11 +2,12 @@
 //!
 //! What the servers guarantee differs. One that writes to its file before it replies, and one that fails over with
 //! `CLUSTER FAILOVER` (which lets the replica catch up while writes wait), lose nothing that was acknowledged. `SENTINEL FAILOVER`
-//! and a primary that dies do: there the connections wait for the replica (`durable.rs`).
+//! and a primary that dies do: there the connections wait for the replica (`durable.rs`), and nothing that was acknowledged so is lost.
 
 use redis::cluster::ClusterClient;
 use redis_session_tests::{Cluster, Sentinel, Server};
 
+use crate::durable::Durable;
 use crate::lossy::Lossy;
 use crate::places::{client, cluster_builder, cluster_client, durable_sentinel, store};
 use crate::work::goes_on_during;
@@ -116,4 +117,18 @@ async fn a_failover_in_a_cluster() {
     let primary = cluster.owner("{acme}");
     let replica = cluster.add_replica_of(primary);
     goes_on_during(store(cluster_client(&cluster)), |_, _| cluster.fail_over_to(replica)).await;
+}
+
+/// As with Sentinel: writers wait until the old primary is back, as a replica.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_of_a_cluster_that_dies() {
+    let mut cluster = Cluster::start(3);
+    let primary = cluster.owner("{acme}");
+    let replica = cluster.add_replica_of(primary);
+    goes_on_during(store(Durable(cluster_client(&cluster))), |_, _| {
+        cluster.node(primary).kill();
+        cluster.node(replica).run("CLUSTER FAILOVER TAKEOVER");
+        cluster.node(primary).restart();
+    })
+    .await;
 }

@@ -273,7 +273,7 @@ impl<C: Connect> Connections<C> {
                 Ok((mut connection, generation)) => match request.query_async(&mut connection).await {
                     Ok(reply) => return Ok(reply),
                     Err(error) => {
-                        if error.is_transient() {
+                        if error.is_transient() || error.is_outcome_unknown() {
                             self.lost(generation).await;
                         }
                         if error.is_outcome_unknown() && !request.command().is_repeatable() {
