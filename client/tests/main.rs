@@ -10,6 +10,7 @@
 //! | `pipelines.rs` | many commands in one round trip, also while a slot moves |
 //! | `resending.rs` | what is sent again after the loss of a connection, and what is not |
 //! | `editing.rs` | optimistic and leased edits, followers |
+//! | `directory.rs` | sessions are created, found, renamed and deleted once, whatever is lost |
 //! | `errors.rs` | a variant for each error word; servers that refuse |
 //! | `newer.rs` | replies of a newer module |
 //! | `bodies.rs` | bodies come back byte for byte, unknown fields survive |
@@ -19,6 +20,7 @@
 mod bodies;
 mod commands;
 mod connections;
+mod directory;
 mod durable;
 mod editing;
 mod errors;

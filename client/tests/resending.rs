@@ -1,32 +1,49 @@
 //! What is sent again after the loss of a connection, and what is not: asked of a server that hangs up, or falls silent, after each
 //! command.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::cluster::ClusterClient;
 use redis_session_client::{
-    AsyncSessionCommands, Connect, Msg, NewEvent, Range, Retry, SessionError, SessionStore, Write, request,
+    AsyncSessionCommands, Connect, Create, Msg, NewEvent, Range, Retry, SessionError, SessionStore, Write, request,
 };
 
+use redis_session_tests::{Server, wait_until};
+
 use crate::fake::{Answer, Fake};
+use crate::places::{client, patient};
+
+/// Over once it was asked so often.
+struct Countdown(AtomicUsize);
+
+impl Countdown {
+    fn from(times: usize) -> Countdown {
+        Countdown(AtomicUsize::new(times))
+    }
+
+    fn is_over(&self) -> bool {
+        let less = |left: usize| left.checked_sub(1);
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err()
+    }
+}
 
 /// Hangs up at the first so many commands, and then answers.
 fn that_hangs_up(times: usize) -> Fake {
-    let left = std::sync::Mutex::new(times);
-    Fake::start(move |_| {
-        let mut left = left.lock().expect("nobody panics with it");
-        match left.checked_sub(1) {
-            Some(less) => {
-                *left = less;
-                Answer::HangUp
-            }
-            None => Answer::say(":1\r\n"),
-        }
+    let left = Countdown::from(times);
+    Fake::start(move |_| match left.is_over() {
+        false => Answer::HangUp,
+        true => Answer::say(":1\r\n"),
     })
 }
 
 fn store<C: Connect>(connect: C) -> SessionStore<C> {
-    SessionStore::new(connect, "acme")
+    let retry = Retry {
+        // However slow the machine is.
+        trust: Duration::MAX,
+        ..patient()
+    };
+    SessionStore::with_retry(connect, "acme", retry)
 }
 
 async fn what_may_be_repeated_is<C: Connect>(connect: impl Fn(&Fake) -> C) {
@@ -106,21 +123,23 @@ async fn redis_rs_itself_sends_again_what_may_have_been_executed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_does_not_come_leaves_the_outcome_unknown() {
-    let fake = Fake::start(|_| Answer::Silence);
+    let left = Countdown::from(4);
+    let fake = Fake::start(move |_| match left.is_over() {
+        false => Answer::Silence,
+        true => Answer::say(":1\r\n"),
+    });
     let retry = Retry {
-        response_timeout: Duration::from_millis(20),
-        patience: Duration::from_millis(100),
-        ..Retry::default()
+        response_timeout: Duration::from_millis(50),
+        trust: Duration::MAX,
+        ..patient()
     };
     let store = SessionStore::with_retry(one_server(&fake), "acme", retry);
-    let error = store
-        .run(&request::pop("k", 1, Write::new()))
-        .await
-        .expect_err("silence");
-    assert!(error.is_outcome_unknown(), "{error:?}");
+    let error = store.run(&request::pop("k", 1, Write::new())).await;
+    assert!(error.as_ref().is_err_and(SessionError::is_outcome_unknown), "{error:?}");
+    wait_until("it was heard", || fake.heard("SESSION.POP") == 1);
+    assert_eq!(store.run(&request::len("k")).await.expect("a reply in the end"), 1);
+    assert!(fake.heard("SESSION.LEN") > 3);
     assert_eq!(fake.heard("SESSION.POP"), 1);
-    let error = store.run(&request::len("k")).await.expect_err("silence");
-    assert!(error.is_outcome_unknown() && fake.heard("SESSION.LEN") > 1, "{error:?}");
 }
 
 /// A new connection for each attempt, in the end to a server that answers.
@@ -130,16 +149,10 @@ async fn a_server_that_starts_or_loads_is_waited_for() {
         "LOADING Redis is loading the dataset in memory",
         "READONLY You can't write against a read only replica.",
     ] {
-        let left = std::sync::atomic::AtomicUsize::new(3);
-        let fake = Fake::start(move |_| {
-            match left.fetch_update(
-                std::sync::atomic::Ordering::SeqCst,
-                std::sync::atomic::Ordering::SeqCst,
-                |n| n.checked_sub(1),
-            ) {
-                Ok(_) => Answer::Say(format!("-{refusal}\r\n").into_bytes()),
-                Err(_) => Answer::say("*0\r\n"),
-            }
+        let left = Countdown::from(3);
+        let fake = Fake::start(move |_| match left.is_over() {
+            false => Answer::Say(format!("-{refusal}\r\n").into_bytes()),
+            true => Answer::say("*0\r\n"),
         });
         let popped = store(one_server(&fake)).run(&request::pop("k", 1, Write::new())).await;
         assert!(popped.expect("it comes back").is_empty(), "{refusal}");
@@ -168,6 +181,22 @@ async fn a_server_that_is_not_there_is_tried_until_patience_is_over() {
     };
     assert!(refused.is_connection_refusal() && error.is_transient() && !error.is_outcome_unknown());
     assert!(client.get_connection().is_err());
+}
+
+/// What was lost while nobody used it costs no write.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_nobody_used_for_long_is_tried_with_a_read() {
+    let server = Server::append_only().start();
+    let retry = Retry {
+        trust: Duration::ZERO,
+        ..patient()
+    };
+    let store = SessionStore::with_retry(client(&server), "acme", retry);
+    let session = store.create(Create::new()).await.expect("a session");
+    for seq in 1..=3 {
+        server.restart();
+        assert_eq!(session.record(NewEvent::new("woken")).await.expect("recorded"), seq);
+    }
 }
 
 /// A connection of redis-rs by itself sends nothing again.

@@ -1,13 +1,14 @@
 //! Where connections come from, and how a command survives the loss of one.
 
 use std::future::Future;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Mutex;
 
-use crate::request::Request;
+use crate::request::{self, Request};
 use crate::{AsyncSessionConnection, Result, SessionError};
 
 /// Where a store gets its connections from.
@@ -156,6 +157,9 @@ pub struct Retry {
     pub first_wait: Duration,
     /// At most so long: 500 ms.
     pub longest_wait: Duration,
+    /// For how long a connection is trusted to live that nobody uses: 1 s. After that, a command that must not be sent twice is preceded
+    /// by a read. Otherwise its outcome would be unknown where the connection was lost long before.
+    pub trust: Duration,
 }
 
 impl Default for Retry {
@@ -165,6 +169,7 @@ impl Default for Retry {
             response_timeout: Duration::from_secs(5),
             first_wait: Duration::from_millis(2),
             longest_wait: Duration::from_millis(500),
+            trust: Duration::from_secs(1),
         }
     }
 }
@@ -216,6 +221,7 @@ pub(super) struct Connections<C: Connect> {
     connect: C,
     pub(super) retry: Retry,
     shared: Mutex<Shared<C::Connection>>,
+    used: std::sync::Mutex<Instant>,
 }
 
 /// A connection, and how many there were before: who finds it lost says which one.
@@ -233,6 +239,7 @@ impl<C: Connect> Connections<C> {
                 connection: None,
                 generation: 0,
             }),
+            used: std::sync::Mutex::new(Instant::now()),
         }
     }
 
@@ -253,6 +260,7 @@ impl<C: Connect> Connections<C> {
                 let connection = self.connect.connect(self.retry.response_timeout).await?;
                 shared.connection = Some(connection.clone());
                 shared.generation += 1;
+                self.is_used();
                 connection
             }
         };
@@ -266,22 +274,43 @@ impl<C: Connect> Connections<C> {
         }
     }
 
+    fn is_used(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < self.retry.trust
+    }
+
     pub(super) async fn run<T>(&self, request: &Request<T>) -> Result<T> {
+        let is_repeatable = request.command().is_repeatable();
         let mut attempts = self.retry.begin();
         loop {
             let error = match self.get().await {
-                Ok((mut connection, generation)) => match request.query_async(&mut connection).await {
-                    Ok(reply) => return Ok(reply),
-                    Err(error) => {
-                        if error.is_transient() || error.is_outcome_unknown() {
-                            self.lost(generation).await;
-                        }
-                        if error.is_outcome_unknown() && !request.command().is_repeatable() {
-                            return Err(error);
-                        }
-                        error
+                Ok((mut connection, generation)) => {
+                    let found_lost = match is_repeatable || self.is_trusted() {
+                        true => None,
+                        false => probe(&mut connection, request.key()).await,
+                    };
+                    let is_sent = found_lost.is_none();
+                    let error = match found_lost {
+                        Some(error) => error,
+                        None => match request.query_async(&mut connection).await {
+                            Ok(reply) => {
+                                self.is_used();
+                                return Ok(reply);
+                            }
+                            Err(error) => error,
+                        },
+                    };
+                    if error.is_transient() || error.is_outcome_unknown() {
+                        self.lost(generation).await;
                     }
-                },
+                    if is_sent && error.is_outcome_unknown() && !is_repeatable {
+                        return Err(error);
+                    }
+                    error
+                }
                 Err(error) => error,
             };
             if !error.is_transient() || !attempts.wait().await {
@@ -289,6 +318,12 @@ impl<C: Connect> Connections<C> {
             }
         }
     }
+}
+
+/// A read, to find whether the connection lives; why not. Whatever the server replies, it does.
+async fn probe(connection: &mut impl AsyncSessionConnection, key: &[u8]) -> Option<SessionError> {
+    let error = request::len(key).query_async(connection).await.err()?;
+    (error.is_transient() || error.is_outcome_unknown()).then_some(error)
 }
 
 /// What is wrong when patience is over.

@@ -168,7 +168,8 @@ impl<C: Connect> SessionStore<C> {
         let create = self.registered(create, id);
         // The id is new, so a key that is busy when this is sent again is busy with what was sent before.
         match self.run(&request::create(&key, create).repeatable()).await {
-            Ok(_) => Ok(self.handle(id, key.into_bytes())),
+            // With `open` and an alias that is taken, it is the session that has it.
+            Ok(created) => Ok(self.handle(created.id, created.key)),
             Err(SessionError::BusyKey(_)) => Ok(self.handle(id, key.into_bytes())),
             // So is an alias.
             Err(SessionError::AliasInUse { id: of, .. }) if of == id.to_string() => {
