@@ -16,11 +16,20 @@ static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// From now on Ctrl-C and SIGTERM are something to be asked for. The second one ends the program as the first would have.
 pub fn watch_for_stop() -> Result<()> {
-    ctrlc::set_handler(|| {
+    watch(|| eprintln!("stopping after what is in flight (again to stop at once)"))
+}
+
+/// The same for what has nothing to finish.
+pub fn watch_for_end() -> Result<()> {
+    watch(|| {})
+}
+
+fn watch(say: impl Fn() + Send + 'static) -> Result<()> {
+    ctrlc::set_handler(move || {
         if IS_STOPPED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping after what is in flight (again to stop at once)");
+        say();
     })
     .map_err(|error| Failure::Server(format!("cannot watch for Ctrl-C: {error}")))
 }

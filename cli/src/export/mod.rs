@@ -126,8 +126,7 @@ impl Exporter<'_> {
         for _ in 0..WALKS_AT_MOST {
             for address in self.router.addresses() {
                 let size = self.router.at(&address)?.must(&redis::cmd("DBSIZE"))?;
-                self.progress
-                    .add_total(int(&size).unwrap_or(0) as u64 * Kind::ALL.len() as u64);
+                self.progress.add_total(int(&size).unwrap_or(0) as u64);
                 for kind in Kind::ALL {
                     self.scan(&address, kind)?;
                 }
@@ -163,8 +162,9 @@ impl Exporter<'_> {
                 .into_iter()
                 .filter_map(bytes)
                 .collect();
-            self.take(keys, false)?;
-            self.progress.add(PAGE, 0, 0);
+            self.take(keys, Some(kind))?;
+            // The keys are as many as there are, however often they are walked.
+            self.progress.add(if kind == Kind::Session { PAGE } else { 0 }, 0, 0);
             if cursor == b"0" {
                 break;
             }
@@ -176,7 +176,7 @@ impl Exporter<'_> {
     fn named(&mut self) -> Result<()> {
         let keys: Vec<Vec<u8>> = self.flags.keys.iter().map(key_of_argument).collect();
         self.progress.add_total(keys.len() as u64);
-        self.take(keys, true)?;
+        self.take(keys, None)?;
         for index in self.flags.index.iter().map(key_of_argument) {
             let list = redis::cmd("SESSION.INDEX").arg("LIST").arg(&index).to_owned();
             let entries = match self.router.call(&index, &list)? {
@@ -198,16 +198,17 @@ impl Exporter<'_> {
             let keys: Vec<Vec<u8>> = entries.into_iter().filter_map(key_of_entry).collect();
             self.progress.add_total(keys.len() as u64 + 1);
             for keys in keys.chunks(PAGE as usize) {
-                self.take(keys.to_vec(), false)?;
+                self.take(keys.to_vec(), Some(Kind::Session))?;
                 self.progress.add(keys.len() as u64, 0, 0);
             }
-            self.take(vec![index], true)?;
+            self.take(vec![index], None)?;
         }
         Ok(())
     }
 
-    /// Exports those that are not done. Of those that are asked for by name it is said if they are not there.
-    fn take(&mut self, mut keys: Vec<Vec<u8>>, is_named: bool) -> Result<()> {
+    /// Exports those that are not done. What they are is known of what SCAN and directories tell; of those that are asked for by name it is
+    /// looked up, and said if they are not there.
+    fn take(&mut self, mut keys: Vec<Vec<u8>>, kind: Option<Kind>) -> Result<()> {
         keys.retain(|key| self.done.insert(digest(key)));
         let sizes = keys
             .iter()
@@ -232,37 +233,27 @@ impl Exporter<'_> {
                 total += size;
                 next = sized.next();
             }
-            self.read(&together, is_named)?;
+            self.read(&together, kind)?;
         }
         Ok(())
     }
 
-    fn read(&mut self, keys: &[&[u8]], is_named: bool) -> Result<()> {
-        let kinds = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
-        let kinds = self.router.calls(kinds.collect())?;
-        let mut transactions = Vec::new();
-        let mut wanted = Vec::new();
-        for (key, kind) in keys.iter().zip(kinds) {
-            let name = kind.ok().and_then(bytes).unwrap_or_default();
-            match Kind::named(&name) {
-                Some(kind) => {
-                    transactions.push((*key, self.commands(key, kind)));
-                    wanted.push((*key, kind));
-                }
-                None if is_named => self.is_missing(key, &String::from_utf8_lossy(&name)),
-                // It went between SCAN and here.
-                None => {}
-            }
-        }
+    fn read(&mut self, keys: &[&[u8]], kind: Option<Kind>) -> Result<()> {
+        let wanted = match kind {
+            Some(kind) => keys.iter().map(|key| (*key, kind)).collect(),
+            None => self.kinds(keys)?,
+        };
+        let transactions: Vec<(&[u8], Vec<Cmd>)> = wanted
+            .iter()
+            .map(|(key, kind)| (*key, self.commands(key, *kind)))
+            .collect();
         let answers = self.router.transactions(&transactions)?;
         for ((key, kind), answer) in wanted.into_iter().zip(answers) {
             match answer {
                 Ok(replies) => {
-                    let values = line::Values::of(array(replies), !self.flags.readable);
-                    match values {
-                        Some(values) => self.write(key, kind, &values)?,
-                        None if is_named => self.is_missing(key, "none"),
-                        None => {}
+                    // There is nothing of a key that went between SCAN and here.
+                    if let Some(values) = line::Values::of(array(replies), !self.flags.readable) {
+                        self.write(key, kind, &values)?;
                     }
                 }
                 // Another type took its place just now, or it may not be read.
@@ -270,6 +261,21 @@ impl Exporter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the keys hold that is to be exported. Of the others it is said why not.
+    fn kinds<'k>(&mut self, keys: &[&'k [u8]]) -> Result<Vec<(&'k [u8], Kind)>> {
+        let commands = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
+        let answers = self.router.calls(commands.collect())?;
+        let mut wanted = Vec::new();
+        for (key, answer) in keys.iter().zip(answers) {
+            let name = answer.ok().and_then(bytes).unwrap_or_default();
+            match Kind::named(&name) {
+                Some(kind) => wanted.push((*key, kind)),
+                None => self.is_missing(key, &String::from_utf8_lossy(&name)),
+            }
+        }
+        Ok(wanted)
     }
 
     fn commands(&self, key: &[u8], kind: Kind) -> Vec<Cmd> {

@@ -111,7 +111,7 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     // SCAN may show a key twice.
     rows.dedup_by(|one, other| one.key == other.key);
     rows.truncate(most);
-    if !flags.json {
+    if !flags.json && !rows.is_empty() {
         let place = if connection.cluster {
             "of all primaries"
         } else {

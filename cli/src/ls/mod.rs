@@ -73,7 +73,7 @@ impl Flags {
 
 pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     let mut router = Router::connect(connection)?;
-    progress::watch_for_stop()?;
+    progress::watch_for_end()?;
     if flags.directories {
         let directories = find::directories(&mut router, flags)?;
         for (key, count) in &directories {
@@ -100,7 +100,9 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
                 break;
             }
         }
-    } else {
+    } else if rows.is_empty() && index.is_none() {
+        eprintln!("note: no sessions.");
+    } else if !rows.is_empty() {
         crate::print(&table::text(&rows, flags.color, term::time::now_ms(), index.is_none()));
     }
     Ok(outcome())
