@@ -3,6 +3,7 @@
 //! ```text
 //!  main.rs       the subcommands and the exit codes
 //!  connection/   the connection flags of redis-cli; one connection, or all primaries of a cluster
+//!  directory.rs  what a directory tells of its sessions
 //!  failure.rs    what ends the program, and what to do about it
 //!  output.rs     standard output, which may be closed or full
 //!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
@@ -22,6 +23,7 @@
 //! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
 
 mod connection;
+mod directory;
 mod export;
 mod failure;
 mod import;

@@ -111,6 +111,16 @@ fn everything_comes_back_as_it_was() {
     let again = import(&other, &file, "--replace", 0);
     assert_eq!(again["sessions"], before.len() - 2, "{again:#}");
     assert_same("after a second import", &before, &other.snapshot());
+    // Written over what is there, were it not for what has expired since.
+    let past = fs::read_to_string(&file).unwrap().lines().last().map(|line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line["expires_at"] = "2001-01-01T00:00:00.000Z".into();
+        line.to_string()
+    });
+    let past_file = other.file("past.jsonl");
+    fs::write(&past_file, past.unwrap()).unwrap();
+    assert_eq!(import(&other, &past_file, "--replace", 0)["expired"], 1);
+    assert_same("after an import of what has expired", &before, &other.snapshot());
     let again = import(&other, &file, "", 0);
     assert_eq!(
         (&again["sessions"], &again["already"]),
@@ -414,6 +424,16 @@ fn named_keys_and_directories() {
     let mut of_index = keys("export --index sessions:{a}", 0).0;
     of_index.sort();
     assert_eq!(of_index, ["session:{a}:1", "session:{a}:2", "sessions:{a}"]);
+    // A key that JSON cannot hold is found all the same.
+    server.call(&[b"SESSION.CREATE".as_slice(), b"s\xff", b"INDEX", b"odd"]);
+    let (out, _) = ends(&mut program(&server, "export --index odd"), 0);
+    assert_eq!(objects(&out)[0]["key_base64"], "c/8=");
+    let (out, _) = ends(&mut program(&server, "ls odd --json"), 0);
+    let row = &objects(&out)[0];
+    assert!(
+        row["key"] == "s\\xff" && row["memory_usage_bytes"].as_u64() > Some(0),
+        "{row}"
+    );
     let (there, err) = keys("export closed nobody list", 1);
     assert_eq!(there, ["closed"]);
     assert!(

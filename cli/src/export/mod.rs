@@ -16,10 +16,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use clap::Args;
-use redis::{Cmd, Value};
+use redis::Cmd;
 use serde::Deserialize;
 
 use crate::connection::{self, array, bytes, int, Router};
+use crate::directory;
 use crate::failure::{Failure, Refusal, Result};
 use crate::migrate::shown;
 use crate::progress::{self, Progress};
@@ -188,14 +189,20 @@ impl Exporter<'_> {
                     )))
                 }
             };
-            let key_of_entry = |entry: Value| {
+            let mut keys = Vec::new();
+            for entry in entries.into_iter().filter_map(bytes) {
                 #[derive(Deserialize)]
                 struct Entry {
+                    id: String,
                     key: String,
                 }
-                Some(serde_json::from_slice::<Entry>(&bytes(entry)?).ok()?.key.into_bytes())
-            };
-            let keys: Vec<Vec<u8>> = entries.into_iter().filter_map(key_of_entry).collect();
+                let entry: Entry = serde_json::from_slice(&entry).map_err(|error| {
+                    Failure::Server(format!(
+                        "SESSION.INDEX LIST replied what this program cannot read ({error}): is the module newer? Update redis-session."
+                    ))
+                })?;
+                keys.push(directory::raw_key(&mut self.router, &index, &entry.id, &entry.key)?);
+            }
             self.progress.add_total(keys.len() as u64 + 1);
             for keys in keys.chunks(PAGE as usize) {
                 self.take(keys.to_vec(), Some(Kind::Session))?;
@@ -213,10 +220,11 @@ impl Exporter<'_> {
         let sizes = keys
             .iter()
             .map(|key| (key.as_slice(), redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()));
-        let sizes = self.router.calls(sizes.collect())?;
+        // To whom the server does not tell them, for want of permission: all are taken for large.
+        let sizes = self.router.answers(sizes.collect())?;
         let mut sized = keys.iter().zip(sizes).map(|(key, size)| {
-            let size = size.ok().and_then(|size| int(&size)).unwrap_or(0);
-            (key.as_slice(), size as u64)
+            let size = size.ok().map_or(BYTES_AT_ONCE, |size| int(&size).unwrap_or(0) as u64);
+            (key.as_slice(), size)
         });
         let mut next = sized.next();
         while let Some((key, size)) = next {
