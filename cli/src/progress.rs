@@ -64,8 +64,10 @@ impl Progress {
     fn with(what: &'static str, total: u64, has_messages: bool) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total);
-            let template =
-                "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left  {msg}";
+            let template = match has_messages {
+                true => "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left  {msg}",
+                false => "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {eta} left  {msg}",
+            };
             bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.set_prefix(what);
             bar
