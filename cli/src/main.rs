@@ -76,7 +76,7 @@ enum Command {
     Top(top::Flags),
     /// Write sessions as lines of JSON that `import jsonl` brings back as they were
     Export(export::Flags),
-    /// Import what is not one or a few keys: a hash a message, session files
+    /// Import what was exported, and what is not one or a few keys: a hash a message, session files
     Import {
         #[command(subcommand)]
         source: import::Source,

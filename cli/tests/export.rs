@@ -1,13 +1,13 @@
 //! `redis-session export` and `redis-session import jsonl`.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use redis_session_tests::oracle::assert_same;
 use redis_session_tests::payload::seal;
-use redis_session_tests::{int, text, Cluster, Options, Server};
+use redis_session_tests::{int, text, wait_until, Cluster, Options, Server};
 use serde_json::Value;
 
 use crate::{cluster_program, ends, objects, program, stderr};
@@ -407,6 +407,42 @@ fn a_signal_ends_it_behind_a_whole_line() {
     let file = other.file("part.jsonl");
     fs::write(&file, all).unwrap();
     assert_eq!(import(&other, &file, "", 0)["sessions"], count);
+}
+
+#[test]
+fn an_import_that_waits_for_lines_is_ended_by_a_signal() {
+    let server = Server::start();
+    let whole = format!("{}\n", line(&server)).repeat(600);
+    server.run("DEL k");
+    let mut child = program(&server, "import jsonl - --json")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(whole.as_bytes()).unwrap();
+    // What came is imported before more comes.
+    wait_until("the first lines are imported", || int(&server.run("EXISTS k")) == 1);
+    let is_sent = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
+        .status()
+        .unwrap();
+    assert!(is_sent.success());
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    assert_eq!(output.status.code(), Some(130));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["interrupted"], &report["broken"]),
+        (&true.into(), &0.into()),
+        "{report:#}"
+    );
+    // The same value a second time is there already.
+    assert_eq!(
+        (&report["sessions"], &report["left_alone"]),
+        (&1.into(), &0.into()),
+        "{report:#}"
+    );
 }
 
 #[test]

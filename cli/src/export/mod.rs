@@ -111,7 +111,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     };
     exporter.progress.finish();
     let finished = exporter.sink.finish();
-    exporter.summarise();
+    exporter.summarise(walked.is_err() || finished.is_err());
     walked?;
     finished?;
     Ok(match (progress::is_stopped(), exporter.counts.missing) {
@@ -324,7 +324,7 @@ impl Exporter<'_> {
         eprintln!("{}: left out: {refusal}", shown(key));
     }
 
-    fn summarise(&self) {
+    fn summarise(&self, is_broken_off: bool) {
         let Counts {
             sessions,
             directories,
@@ -339,7 +339,7 @@ impl Exporter<'_> {
         if missing > 0 {
             text += &format!("left out: {missing}\n");
         }
-        if progress::is_stopped() {
+        if progress::is_stopped() || is_broken_off {
             text += match self.sink.can_be_resumed() {
                 true => "stopped before the end: the same command with --resume goes on.\n",
                 false => "stopped before the end.\n",

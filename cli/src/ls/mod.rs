@@ -40,7 +40,7 @@ pub struct Flags {
     #[arg(long = "match", value_name = "GLOB")]
     matching: Option<String>,
     /// The first so many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// List directories, not sessions
     #[arg(long, short = 'd', conflicts_with_all = ["index", "by_activity", "sort", "limit"])]

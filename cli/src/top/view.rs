@@ -180,7 +180,7 @@ fn counters(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     let seconds = state.interval.as_secs_f64() * state.history.len().min(history_columns) as f64;
     let when = match state.history.len() {
         0..2 => String::new(),
-        _ => format!("last {}", duration((seconds * 1000.0) as i64)),
+        _ => format!("last {}", duration((seconds * 1000.0).round() as i64)),
     };
     let titles = format!("{:<14}{:>11}{:>15}  {when}", "", "per second", "in all");
     let mut out = vec![paint.put(DIM, titles.trim_end())];
