@@ -2,6 +2,9 @@
 
 mod import;
 mod migrate;
+mod show;
+mod tail;
+mod timeline;
 
 use std::process::{Command, Output, Stdio};
 
