@@ -109,6 +109,36 @@ need_tools() {
   fi
 }
 
+# PostgreSQL's own programs; Debian keeps them out of the PATH.
+have_postgres() {
+  { have initdb && have postgres && have pg_ctl; } || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
+}
+
+# need_test_tools: what only the tests need, PostgreSQL for those of the bridge.
+need_test_tools() {
+  ! have_postgres || return 0
+  heading "Installing what the tests need"
+  if have apt-get; then
+    # Each test starts a PostgreSQL of its own. Debian's package would also start one for the whole machine, unless told not to
+    # while it is installed.
+    local folder=/etc/postgresql-common/createcluster.d file
+    file=$folder/redis-session-tests.conf
+    as_root mkdir -p "$folder"
+    printf 'create_main_cluster = false\n' | as_root tee "$file" >/dev/null
+    if ! (install_packages postgresql); then
+      as_root rm -f "$file"
+      exit 1
+    fi
+    as_root rm -f "$file"
+  elif have dnf; then
+    fail "missing: postgresql." "On Fedora: sudo dnf install postgresql-server, then run this again."
+  elif [ "$(uname)" = Darwin ]; then
+    fail "missing: postgresql." "On macOS: brew install postgresql, then run this again."
+  else
+    fail "missing: postgresql." "Install it (initdb, postgres, pg_ctl and psql), then run this again."
+  fi
+}
+
 # --- the module -----------------------------------------------------------------------------------------------------
 
 # build_module: sets MODULE_PATH to the library that this very build made (the target folder may be anywhere).

@@ -260,7 +260,8 @@ impl Server {
         fs::write(self.folder.join("keep-conf"), "").expect("a marker file");
     }
 
-    fn kill(&self) {
+    /// Ends the server as a power cut would.
+    pub fn kill(&self) {
         self.client.lock().unwrap().take();
         self.port.lock().unwrap().take();
         if let Some(mut process) = self.process.lock().unwrap().take() {
@@ -303,6 +304,11 @@ impl Server {
     /// A URL for client libraries.
     pub fn url(&self) -> String {
         format!("unix://{}", self.socket().display())
+    }
+
+    /// A new default connection, where the server itself has closed the old one.
+    pub fn reconnect(&self) {
+        *self.client.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(self.client());
     }
 
     fn default_client(&self) -> ClientGuard<'_> {

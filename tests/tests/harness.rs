@@ -1,6 +1,6 @@
 //! The harness itself, on a plain server: if these fail, no other result means anything.
 
-use redis_session_tests::{oracle, Options, Server};
+use redis_session_tests::{oracle, Options, Postgres, Sentinel, Server};
 
 fn plain() -> Options {
     Options::default().without_module()
@@ -100,4 +100,32 @@ fn a_crash_fails_the_test() {
     let server: Server = plain().start();
     let _ = server.client().try_call(&["DEBUG", "SEGFAULT"]);
     redis_session_tests::wait_until("the server dies", || !server.is_alive());
+}
+
+#[test]
+fn sentinels_promote_a_replica_when_asked_and_when_the_primary_dies() {
+    let group = Sentinel::with(plain(), 1, 3);
+    assert_eq!(group.primary(), 0);
+    group.server(0).run("SET k v");
+    group.server(1).wait_for(group.server(0));
+    assert_eq!(group.fail_over(), 1);
+    group.server(1).run("SET k w");
+    group.server(0).wait_for(group.server(1));
+    assert_eq!(group.kill_primary(), 0);
+    assert_eq!(group.server(0).say("GET k"), r#""w""#);
+    group.revive(1);
+    assert_eq!(group.server(1).say("GET k"), r#""w""#);
+    assert_eq!(group.urls().len(), 3);
+}
+
+#[test]
+fn what_postgresql_has_committed_outlives_its_crash() {
+    let postgres = Postgres::start();
+    postgres.sql("CREATE TABLE t (n int); INSERT INTO t VALUES (1), (2)");
+    postgres.restart();
+    assert_eq!(postgres.sql("SELECT n, 'x' FROM t ORDER BY n"), "1|x\n2|x");
+    postgres.stop();
+    assert!(postgres.try_sql("SELECT 1").is_err());
+    postgres.resume();
+    assert!(postgres.try_sql("SELECT nonsense").unwrap_err().contains("nonsense"));
 }

@@ -134,7 +134,7 @@ impl Scale {
     pub fn ticks(&self, clock: &Clock, apart: f64) -> Vec<Tick> {
         let is_apart = |step_ms: &i64| *step_ms as f64 * self.per_ms >= apart;
         // Beyond calendars: years, however many.
-        let years = (0..20).map(|n| 365 * DAY_MS << n);
+        let years = (0..20).map(|n| (365 * DAY_MS) << n);
         let step_ms = STEPS_MS.into_iter().chain(years).find(is_apart);
         // A single moment has no distances, only a time.
         let step_ms = step_ms.unwrap_or(SECOND_MS);

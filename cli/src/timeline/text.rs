@@ -125,10 +125,18 @@ fn strips(timeline: &Timeline, look: &Look) -> String {
         );
     }
     let mut axis = String::new();
+    let mut day = look.clock.short_day(timeline.begin_ms);
     for tick in scale.ticks(&look.clock, 16.0) {
+        // The day where it changes; the first stands in the heading.
+        let today = look.clock.short_day(tick.time_ms);
+        let label = match today == day || tick.label == today {
+            true => tick.label,
+            false => format!("{today} {}", tick.label),
+        };
+        day = today;
         let at = (tick.x as usize).max(width(&axis) + usize::from(!axis.is_empty()));
-        if at + tick.label.len() < columns {
-            axis = pad(&axis, at) + "╵" + &tick.label;
+        if at + label.len() < columns {
+            axis = pad(&axis, at) + "╵" + &label;
         }
     }
     out += &row("", look.paint.dim(&axis));

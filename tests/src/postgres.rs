@@ -1,0 +1,277 @@
+//! A PostgreSQL of one's own: a folder, a server, a port; gone when the test is over.
+//!
+//! ```text
+//! let postgres = Postgres::start();
+//! assert_eq!(postgres.sql("SELECT 1 + 1"), "2");
+//! postgres.restart();
+//! ```
+//!
+//! Debian keeps the programs out of the `PATH`, in `/usr/lib/postgresql/<version>/bin`; the newest is taken. The server refuses to run as
+//! root: then it runs as the user `postgres` (`nobody`, where there is none), to whom its folder belongs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Mutex;
+
+use crate::server::{free_port, wait_until};
+
+/// What it runs with. `fsync` only matters when the whole machine stops: a commit outlives a killed server all the same.
+const SETTINGS: [&str; 7] = [
+    "fsync=off",
+    "full_page_writes=off",
+    "shared_buffers=16MB",
+    "max_connections=40",
+    "max_wal_size=128MB",
+    "autovacuum=off",
+    "log_min_messages=notice",
+];
+
+pub struct Postgres {
+    folder: PathBuf,
+    programs: PathBuf,
+    /// Whom the server runs as, where it may not run as us.
+    user: Option<User>,
+    port: u16,
+    process: Mutex<Option<Child>>,
+}
+
+#[derive(Clone, Copy)]
+struct User {
+    uid: u32,
+    gid: u32,
+}
+
+impl Postgres {
+    /// A new, empty server. Takes a second or two: the programs write 39 MB of catalogues.
+    pub fn start() -> Postgres {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let name = format!("rsp-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).expect("a folder for PostgreSQL");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("a folder of our own");
+        let user = user_in_place_of_root();
+        if let Some(user) = user {
+            std::os::unix::fs::chown(&folder, Some(user.uid), Some(user.gid)).expect("root may give folders away");
+        }
+        let mut postgres = Postgres {
+            folder,
+            programs: programs(),
+            user,
+            port: 0,
+            process: Mutex::new(None),
+        };
+        let made = postgres
+            .program("initdb")
+            .args([
+                "--no-sync",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--no-locale",
+                "-U",
+                "postgres",
+                "-D",
+            ])
+            .arg(postgres.data())
+            .output()
+            .expect("initdb runs");
+        assert!(made.status.success(), "initdb failed:\n{}", shown(&made));
+        for attempt in 1.. {
+            // Somebody else may take the port before the server does.
+            postgres.port = free_port();
+            match postgres.launch() {
+                Ok(()) => break,
+                Err(log) => assert!(attempt < 5, "PostgreSQL did not start:\n{log}"),
+            }
+        }
+        postgres
+    }
+
+    /// How clients find it: key=value pairs that `tokio-postgres` and `psql` read. Stays the same over restarts.
+    pub fn address(&self) -> String {
+        format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)
+    }
+
+    /// The rows of a query, columns separated by `|` as `psql` does it.
+    #[track_caller]
+    pub fn sql(&self, query: &str) -> String {
+        self.try_sql(query)
+            .unwrap_or_else(|error| panic!("{query:.500}\n{error}"))
+    }
+
+    /// As [`Postgres::sql`], for what may fail.
+    pub fn try_sql(&self, query: &str) -> Result<String, String> {
+        let output = self
+            .program("psql")
+            .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d"])
+            .arg(self.address())
+            .args(["-c", query])
+            .output()
+            .map_err(|error| error.to_string())?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().into()),
+            false => Err(shown(&output)),
+        }
+    }
+
+    /// Ends the server as a crash would: connections break in the middle of what they do.
+    pub fn stop(&self) {
+        let Some(mut process) = self.lock().take() else {
+            return;
+        };
+        let stopped = self
+            .program("pg_ctl")
+            .args(["-m", "immediate", "-w", "-t", "60", "-D"])
+            .arg(self.data())
+            .arg("stop")
+            .output();
+        if !stopped.is_ok_and(|output| output.status.success()) {
+            let _ = process.kill();
+        }
+        let _ = process.wait();
+    }
+
+    /// Starts a stopped server on what its folder holds.
+    pub fn resume(&self) {
+        self.launch()
+            .unwrap_or_else(|log| panic!("PostgreSQL did not start again:\n{log}"));
+    }
+
+    pub fn restart(&self) {
+        self.stop();
+        self.resume();
+    }
+
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
+    fn launch(&self) -> Result<(), String> {
+        let log = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_path())
+            .expect("a log file");
+        let mut command = self.program("postgres");
+        command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
+        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
+        SETTINGS.iter().for_each(|setting| {
+            command.args(["-c", setting]);
+        });
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log file"))
+            .stderr(log)
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        *self.lock() = Some(process);
+        let mut is_gone = false;
+        wait_until("PostgreSQL answers", || {
+            is_gone = !self.is_alive();
+            is_gone || self.try_sql("SELECT 1").is_ok()
+        });
+        match is_gone {
+            true => Err(self.log()),
+            false => Ok(()),
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.lock()
+            .as_mut()
+            .is_some_and(|process| process.try_wait().is_ok_and(|status| status.is_none()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+        self.process.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// One of PostgreSQL's programs, as the user that may run it, in a folder that this user may enter.
+    fn program(&self, name: &str) -> Command {
+        let beside_the_others = self.programs.join(name);
+        let mut command = match is_file(&beside_the_others) {
+            true => Command::new(beside_the_others),
+            // `psql` may be a package of its own, elsewhere.
+            false => Command::new(name),
+        };
+        command.current_dir(&self.folder);
+        if let Some(User { uid, gid }) = self.user {
+            command.gid(gid).uid(uid);
+        }
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop();
+        if std::thread::panicking() {
+            eprintln!("--- log of PostgreSQL\n{}---", self.log());
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder with `initdb` and its kin: they find each other there, so links to them are followed.
+fn programs() -> PathBuf {
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .collect();
+    versions.sort();
+    folders.extend(versions.into_iter().rev().map(|(_, folder)| folder));
+    let has_programs = |folder: &PathBuf| {
+        ["initdb", "postgres", "pg_ctl"]
+            .iter()
+            .all(|name| is_file(&folder.join(name)))
+    };
+    let folder = folders
+        .into_iter()
+        .find(has_programs)
+        .expect("PostgreSQL is installed (Debian: apt-get install postgresql)");
+    let initdb = fs::canonicalize(folder.join("initdb")).expect("a path that was just there");
+    initdb.parent().map_or(folder, Path::to_path_buf)
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file())
+}
+
+fn user_in_place_of_root() -> Option<User> {
+    if id(&["-u"])? != 0 {
+        return None;
+    }
+    ["postgres", "nobody"].iter().find_map(|name| {
+        Some(User {
+            uid: id(&["-u", name])?,
+            gid: id(&["-g", name])?,
+        })
+    })
+}
+
+/// What `id` says: the standard library does not know users.
+fn id(args: &[&str]) -> Option<u32> {
+    let output = Command::new("id").args(args).stderr(Stdio::null()).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+fn shown(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
