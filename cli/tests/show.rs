@@ -169,7 +169,7 @@ fn a_conversation_reads_as_one() {
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect::<Vec<_>>()
     };
-    assert_eq!(normal(&page[from..to]), normal(&expected));
+    assert_eq!(normal(&page[from..to]), normal(expected));
     assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
     assert!(page.contains("▒▒▒ redacted: card number ▒▒▒"), "{page}");
     assert!(page.contains("⚑ checkpoint rebooked · pass"), "{page}");

@@ -1,10 +1,10 @@
 //! `redis-session tail`.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-use redis_session_tests::{wait_until, Server};
+use redis_session_tests::{wait_until, Cluster, Server};
 use serde_json::{json, Value};
 
 use crate::show::{assert_harmless, load_evil, load_sample, SAMPLE};
@@ -32,7 +32,10 @@ fn collect(pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
 
 impl Follower {
     fn start(server: &Server, words: &str) -> Follower {
-        let mut command = program(server, words);
+        Follower::of(program(server, words))
+    }
+
+    fn of(mut command: Command) -> Follower {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -276,4 +279,32 @@ fn what_is_followed_is_harmless_too() {
         assert!(out.contains("owned"), "{out}");
         assert_harmless(&out.replace('\u{202e}', if flags == "--json" { "" } else { "\u{202e}" }));
     }
+}
+
+#[test]
+fn a_session_is_followed_through_a_cluster() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(1, "k");
+    let (near, far) = (cluster.node(0), cluster.node(1));
+    far.run(&format!("SESSION.APPEND {key} MSG user m1"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-session"));
+    command.env_remove("REDISCLI_AUTH").stdin(Stdio::null());
+    command.args(["-c", "-p", &near.port().to_string(), "tail", &key, "--json"]);
+    let follower = Follower::of(command);
+    wait_until("the first", || follower.told() == "m1");
+    far.run(&format!("SESSION.APPEND {key} MSG user m2"));
+    wait_until("the second", || follower.told() == "m1 m2");
+
+    // Its slot moves to another node.
+    let slot = cluster.slot(&key);
+    cluster.begin_migration(slot, 1, 0);
+    cluster.move_keys(slot, 1, 0);
+    cluster.end_migration(slot, 1, 0);
+    near.run(&format!("SESSION.APPEND {key} MSG user m3"));
+    wait_until("what came on the other node", || follower.told() == "m1 m2 m3");
+
+    // The connection breaks, and the way is found again.
+    near.run("CLIENT KILL TYPE normal SKIPME yes");
+    near.run(&format!("SESSION.APPEND {key} MSG user m4"));
+    wait_until("what came after that", || follower.told() == "m1 m2 m3 m4");
 }

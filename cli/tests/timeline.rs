@@ -106,7 +106,7 @@ fn text_has_a_strip_a_lane_and_a_line_an_event() {
     load_sample(&server);
     let page = run(
         &server,
-        &format!("timeline --index sessions:{{acme}} mia-rebooking --utc --width 100"),
+        "timeline --index sessions:{acme} mia-rebooking --utc --width 100",
         0,
     );
     let starts = |begin: &str| page.lines().filter(|line| line.trim_start().starts_with(begin)).count();
