@@ -113,7 +113,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         let step = match is_connected {
             true => follower.step(&mut router),
             // Another router: the old one keeps its broken connection, and the key may have moved.
-            false => Router::connect(connection).and_then(|new| {
+            false => router.reconnect().and_then(|new| {
                 router = new;
                 let step = follower.step(&mut router)?;
                 eprintln!("connected again; going on after seq {}", follower.seq_before);

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
-use redis_session_tests::{wait_until, Cluster, Server};
+use redis_session_tests::{wait_until, Cluster, Options, Server};
 use serde_json::{json, Value};
 
 use crate::show::{assert_harmless, load_evil, load_sample, SAMPLE};
@@ -307,4 +307,24 @@ fn a_session_is_followed_through_a_cluster() {
     near.run("CLIENT KILL TYPE normal SKIPME yes");
     near.run(&format!("SESSION.APPEND {key} MSG user m4"));
     wait_until("what came after that", || follower.told() == "m1 m2 m3 m4");
+}
+
+#[test]
+fn the_node_that_showed_the_way_may_go() {
+    let options = Options::default().config("cluster-require-full-coverage", "no");
+    let cluster = Cluster::with(options, 2);
+    let key = cluster.key_on(1, "k");
+    let (near, far) = (cluster.node(0), cluster.node(1));
+    far.run(&format!("SESSION.APPEND {key} MSG user m1"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-session"));
+    command.env_remove("REDISCLI_AUTH").stdin(Stdio::null());
+    command.args(["-c", "-p", &near.port().to_string(), "tail", &key, "--json"]);
+    let follower = Follower::of(command);
+    wait_until("the first", || follower.told() == "m1");
+    // It ends, and does not start again with such a setting.
+    let nonsense = Options::default().config("maxmemory", "nonsense");
+    assert!(near.try_restart_with(&nonsense).is_err());
+    far.run("CLIENT KILL TYPE normal SKIPME yes");
+    far.run(&format!("SESSION.APPEND {key} MSG user m2"));
+    wait_until("what came after that", || follower.told() == "m1 m2");
 }

@@ -16,10 +16,16 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 const LONG_STEP_MS: i64 = 30 * DAY_MS;
 
 /// Distances between ticks: what clocks and calendars are divided into.
-const STEPS_MS: [i64; 26] = [
+const STEPS_MS: [i64; 32] = [
     1,
+    2,
+    5,
     10,
+    20,
+    50,
     100,
+    200,
+    500,
     SECOND_MS,
     2 * SECOND_MS,
     5 * SECOND_MS,

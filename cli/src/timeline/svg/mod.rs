@@ -230,7 +230,11 @@ impl<'t> Drawing<'t> {
                 false => format!("{today} {}", tick.label),
             };
             day = today;
-            let since = time::offset(tick.time_ms - self.timeline.begin_ms);
+            let since_ms = tick.time_ms - self.timeline.begin_ms;
+            let since = match self.timeline.end_ms - self.timeline.begin_ms {
+                ..10_000 => format!("+{}", time::duration(since_ms)),
+                _ => time::offset(since_ms),
+            };
             for (class, dy, text) in [("t", 18.0, label), ("d", 32.0, since)] {
                 let width = text_width(&text, TEXT);
                 let x = (tick.x - width / 2.0).clamp(LEFT - 40.0, WIDTH - 8.0 - width);
