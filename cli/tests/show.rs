@@ -174,6 +174,10 @@ fn a_conversation_reads_as_one() {
     assert!(page.contains("▒▒▒ redacted: card number ▒▒▒"), "{page}");
     assert!(page.contains("⚑ checkpoint rebooked · pass"), "{page}");
     assert!(!page.contains("4929"), "{page}");
+    assert!(
+        page.contains(r#"{"flight":"AC210","cabin":"premium"}"#),
+        "in the order in which it was sent: {page}"
+    );
     assert!(page.contains("  AC210               thing     1 ×, last "), "{page}");
     // Instructions are folded, and unfolded.
     assert!(

@@ -233,7 +233,7 @@ fn event(json: &Json) -> Option<Event> {
     let event: redis_session_client::Event = serde_json::from_value(json.clone()).ok()?;
     let entities = event.entity_ids().into_iter().map(str::to_owned).collect();
     let mut change = event.change_info.unwrap_or_default();
-    change.remove("entityIds");
+    change.shift_remove("entityIds");
     Some(Event {
         kind: event.event_type,
         agent: event.agent_id,
