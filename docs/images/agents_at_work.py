@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Agents that hold conversations on the primaries at these ports, until it is ended: scripts/pictures-load PORT…
+"""Agents that hold conversations on the primaries at these ports, until it is ended: docs/images/agents_at_work.py PORT…
 
 Traffic swells and falls. Some requests are sent twice (DEDUP), some edits meet others (IFVERSION), some agents wait for what comes (READ).
 """
