@@ -174,10 +174,9 @@ fn a_conversation_reads_as_one() {
     assert!(page.contains("▒▒▒ redacted: card number ▒▒▒"), "{page}");
     assert!(page.contains("⚑ checkpoint rebooked · pass"), "{page}");
     assert!(!page.contains("4929"), "{page}");
-    assert!(
-        page.contains(r#"{"flight":"AC210","cabin":"premium"}"#),
-        "in the order in which it was sent: {page}"
-    );
+    let wide = run(&server, &format!("show {SAMPLE} --width 120"), 0);
+    let sent = r#"{"flight":"AC210","cabin":"premium"}"#;
+    assert!(wide.contains(sent), "in the order in which it was sent: {wide}");
     assert!(page.contains("  AC210               thing     1 ×, last "), "{page}");
     // Instructions are folded, and unfolded.
     assert!(

@@ -28,9 +28,9 @@
 //! | `reply.rs`, `message.rs`, `id.rs`, `time.rs` | what is replied, typed |
 //! | `error.rs` | [`SessionError`]: a variant for each error word |
 //!
-//! Features pass through to redis-rs under their own names: `tokio-comp`, `smol-comp`, `tokio-rustls-comp`, `tokio-native-tls-comp`,
+//! Features pass through to redis-rs under their own names: `tokio-comp`, `tokio-rustls-comp`, `tokio-native-tls-comp`,
 //! `tls-rustls`, `tls-native-tls`, `connection-manager`, `cluster`, `cluster-async`, `sentinel`, `r2d2`, `bb8`. What is asynchronous needs a
-//! runtime, `tokio-comp` or `smol-comp`; the store, handles and followers need `tokio-comp`. TLS with rustls needs, as for redis-rs, a
+//! runtime: `tokio-comp`, or `aio` where the program's own redis-rs has `smol-comp`; the store, handles and followers need `tokio-comp`. TLS with rustls needs, as for redis-rs, a
 //! cryptography provider that the program installs.
 
 #![warn(missing_docs)]
