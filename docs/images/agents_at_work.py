@@ -3,6 +3,7 @@
 
 Traffic swells and falls. Some requests are sent twice (DEDUP), some edits meet others (IFVERSION), some agents wait for what comes (READ).
 """
+import bisect
 import json
 import math
 import random
@@ -12,6 +13,7 @@ import threading
 import time
 
 SLOTS = 16384
+FIRST_SLOTS = [0, 5461, 10922]  # as scripts/pictures-top deals them out
 SESSIONS = 6000
 WORDS = "the order was shipped yesterday and should arrive by Friday afternoon if customs does not keep it for longer than usual".split()
 
@@ -108,7 +110,7 @@ def main():
     of_port = {port: [] for port in ports}
     for n in range(SESSIONS):
         key = f"session:{n}"
-        of_port[ports[min(slot(key) * len(ports) // SLOTS, len(ports) - 1)]].append(key)
+        of_port[ports[bisect.bisect_right(FIRST_SLOTS, slot(key)) - 1]].append(key)
     for seed, (port, keys) in enumerate(of_port.items()):
         node = Node(port)
         for at in range(0, len(keys), 100):
