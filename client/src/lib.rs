@@ -28,8 +28,10 @@
 //! | `reply.rs`, `message.rs`, `id.rs`, `time.rs` | what is replied, typed |
 //! | `error.rs` | [`SessionError`]: a variant for each error word |
 //!
-//! Features pass through to redis-rs under their own names: `tokio-comp`, `tokio-rustls-comp`, `tokio-native-tls-comp`, `tls-rustls`,
-//! `tls-native-tls`, `connection-manager`, `cluster`, `cluster-async`, `sentinel`, `r2d2`, `bb8`.
+//! Features pass through to redis-rs under their own names: `tokio-comp`, `tokio-rustls-comp`, `tokio-native-tls-comp`,
+//! `tls-rustls`, `tls-native-tls`, `connection-manager`, `cluster`, `cluster-async`, `sentinel`, `r2d2`, `bb8`. What is asynchronous needs a
+//! runtime: `tokio-comp`, or `aio` where the program's own redis-rs has `smol-comp`; the store, handles and followers need `tokio-comp`. TLS with rustls needs, as for redis-rs, a
+//! cryptography provider that the program installs.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -67,5 +69,5 @@ pub use request::{
     WriteOptions,
 };
 #[cfg(feature = "tokio-comp")]
-pub use store::{Connect, Draft, Follow, Retry, SessionHandle, SessionStore, Turn};
+pub use store::{Connect, Draft, Follow, Retry, SessionHandle, SessionStore, Turn, blocking};
 pub use time::{BadTimestamp, Timestamp};

@@ -69,10 +69,28 @@ pub struct Router {
 
 impl Router {
     pub fn connect(flags: &Flags) -> Result<Router> {
-        let target = flags.target()?;
+        Router::to(flags.target()?, flags.cluster)
+    }
+
+    /// Another one in place of this, whose connections are lost. In a cluster any node that was a primary shows the way.
+    pub fn reconnect(&self) -> Result<Router> {
+        let others = self.primaries.iter().flat_map(|primaries| &primaries.0);
+        let others = others.map(|(host, port)| self.target.at(host, *port));
+        let mut first = None;
+        for target in std::iter::once(self.target.clone()).chain(others) {
+            match Router::to(target, self.primaries.is_some()) {
+                Err(Failure::Lost(why)) => {
+                    first.get_or_insert(why);
+                }
+                done => return done,
+            }
+        }
+        Err(Failure::Lost(first.unwrap_or_default()))
+    }
+
+    fn to(target: Target, is_cluster: bool) -> Result<Router> {
         let mut link = target.connect()?;
-        let primaries = flags
-            .cluster
+        let primaries = is_cluster
             .then(|| Primaries::of(&mut link, target.host()))
             .transpose()?;
         let mut router = Router {
@@ -157,16 +175,19 @@ impl Router {
         self.send_all(&all)?.into_iter().map(of_multi).collect()
     }
 
-    /// A command for each key, as many in flight as there are.
+    /// A command for each key, as many in flight as there are. An error that all would meet ends it.
     pub fn calls(&mut self, all: Vec<(&[u8], Cmd)>) -> Result<Vec<Answer>> {
+        let answers = self.answers(all)?;
+        match answers.iter().find_map(|answer| answer.as_ref().err()?.failure()) {
+            Some(failure) => Err(failure),
+            None => Ok(answers),
+        }
+    }
+
+    /// The same for what can be done without.
+    pub fn answers(&mut self, all: Vec<(&[u8], Cmd)>) -> Result<Vec<Answer>> {
         let all: Vec<(&[u8], Vec<Cmd>)> = all.into_iter().map(|(key, command)| (key, vec![command])).collect();
-        let answers = self.send_all(&all)?.into_iter().flatten();
-        answers
-            .map(|answer| match answer.as_ref().err().and_then(Refusal::failure) {
-                Some(failure) => Err(failure),
-                None => Ok(answer),
-            })
-            .collect()
+        Ok(self.send_all(&all)?.into_iter().flatten().collect())
     }
 
     /// The answers to the commands of each key. What is redirected is sent again, where it belongs.
