@@ -10,6 +10,7 @@
 //! | `pipelines.rs` | many commands in one round trip, also while a slot moves |
 //! | `resending.rs` | what is sent again after the loss of a connection, and what is not |
 //! | `editing.rs` | optimistic and leased edits, followers |
+//! | `blocking.rs` | the same promises to threads |
 //! | `directory.rs` | sessions are created, found, renamed and deleted once, whatever is lost |
 //! | `errors.rs` | a variant for each error word; servers that refuse |
 //! | `newer.rs` | replies of a newer module |
@@ -17,6 +18,7 @@
 //!
 //! `durable.rs`, `lossy.rs`, `fake.rs`, `places.rs` and `work.rs` are what they share.
 
+mod blocking;
 mod bodies;
 mod commands;
 mod connections;
