@@ -260,7 +260,7 @@ impl<C: Connect> Connections<C> {
                 let connection = self.connect.connect(self.retry.response_timeout).await?;
                 shared.connection = Some(connection.clone());
                 shared.generation += 1;
-                self.is_used();
+                self.note_use();
                 connection
             }
         };
@@ -274,7 +274,7 @@ impl<C: Connect> Connections<C> {
         }
     }
 
-    fn is_used(&self) {
+    fn note_use(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
@@ -297,7 +297,7 @@ impl<C: Connect> Connections<C> {
                         Some(error) => error,
                         None => match request.query_async(&mut connection).await {
                             Ok(reply) => {
-                                self.is_used();
+                                self.note_use();
                                 return Ok(reply);
                             }
                             Err(error) => error,
