@@ -1,3 +1,66 @@
-//! Typed access to the `SESSION.*` commands over redis-rs connections.
+//! Typed `SESSION.*` commands on [redis-rs](redis) connections: types, not behaviour.
 //!
-//! Nothing is here yet: until it is, `redis::cmd("SESSION.APPEND")` and its kin do, as with any command of a module.
+//! ```
+//! # let server = redis_session_tests::Server::start();
+//! use redis_session_client::{ContextOptions, Msg, SessionCommands, ToolCall};
+//!
+//! # let url = server.url();
+//! let mut redis = redis::Client::open(url)?.get_connection()?;
+//! let key = "session:{acme}:1";
+//! redis.session_append(key, Msg::user("Where is order 7?").reference("order:7"))?;
+//! redis.session_append(key, Msg::assistant("").tool_call(ToolCall::new("c1", "order_status", r#"{"id":7}"#)))?;
+//! redis.session_append(key, Msg::tool("c1", r#"{"status":"shipped"}"#))?;
+//!
+//! // What to send to the model now: whole exchanges, so no tool result without its call.
+//! let context = redis.session_context(key, ContextOptions::new().max_tokens(4000))?.expect("it is there");
+//! assert_eq!(context.messages.len(), 3);
+//! assert_eq!(redis.session_entity_resolve(key, "it")?.expect("the order").entity_id, "order:7");
+//! # Ok::<(), redis_session_client::SessionError>(())
+//! ```
+//!
+//! | module | what is there |
+//! |---|---|
+//! | `commands.rs` | [`SessionCommands`], [`AsyncSessionCommands`]: one method a command |
+//! | [`request`] | the same as values, with builders for their options |
+//! | `pipeline.rs` | [`Pipeline`]: many in one round trip |
+//! | `connection.rs` | [`SessionConnection`], [`AsyncSessionConnection`]: where commands go, cluster routing |
+//! | `reply.rs`, `message.rs`, `id.rs`, `time.rs` | what is replied, typed |
+//! | `error.rs` | [`SessionError`]: a variant for each error word |
+//!
+//! Features pass through to redis-rs under their own names: `tokio-comp`, `tokio-rustls-comp`, `tokio-native-tls-comp`, `tls-rustls`,
+//! `tls-native-tls`, `connection-manager`, `cluster`, `cluster-async`, `sentinel`, `r2d2`, `bb8`.
+
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
+mod commands;
+mod connection;
+mod error;
+mod id;
+mod message;
+mod pipeline;
+mod reply;
+pub mod request;
+mod time;
+mod value;
+
+#[cfg(feature = "aio")]
+pub use commands::AsyncSessionCommands;
+pub use commands::SessionCommands;
+#[cfg(feature = "aio")]
+pub use connection::AsyncSessionConnection;
+pub use connection::SessionConnection;
+pub use error::{Result, SessionError};
+pub use id::{SessionAlias, SessionId};
+pub use message::{Body, Message, Role, StoredMessage, ToolCall};
+pub use pipeline::{Pipeline, Replies, Slot};
+pub use reply::{
+    Agent, Anchor, Appended, Checkpoint, Context, Created, DirectoryEntry, Entity, Entry, EntryKind, Event,
+    EventCounts, HandedOff, Lease, Limits, Migrated, Resolved, SessionDocument, SessionInfo, StateTransition,
+};
+pub use request::{
+    Append, Content, ContextOptions, Create, EntityQuery, EventQuery, Expiry, Fork, GetEx, Handoff, IndexAdd,
+    IndexQuery, Join, Mention, Migrate, Msg, NewAnchor, NewCheckpoint, NewEvent, Range, Read, Window, Write,
+    WriteOptions,
+};
+pub use time::{BadTimestamp, Timestamp};

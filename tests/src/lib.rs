@@ -25,6 +25,7 @@
 //! | `journal.rs` | what a command propagated, read from the append-only file |
 //! | `oracle.rs` | what must be equal before and after: digest, expiry, replies |
 //! | `payload.rs` | `DUMP` payloads with a right checksum, and a seeded random source to spoil them |
+//! | `sample.rs` | a small session for examples |
 //!
 //! `MODULE_PATH` names a module built elsewhere; `SERVER_BIN` another server (a program, arguments may follow).
 
@@ -35,6 +36,7 @@ pub mod module;
 pub mod oracle;
 pub mod payload;
 pub mod postgres;
+pub mod sample;
 pub mod sentinel;
 pub mod server;
 pub mod talk;

@@ -1,0 +1,217 @@
+//! Many commands in one round trip.
+
+use std::marker::PhantomData;
+
+use redis::Value;
+
+use crate::request::{Command, Request};
+use crate::{Result, SessionConnection, SessionError};
+
+/// Commands that are sent together. Each has its own reply, and its own error.
+///
+/// In a cluster, commands go to the nodes of their keys; with [`Pipeline::atomic`] all keys must be in one slot.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Msg, Pipeline, request};
+///
+/// let mut pipeline = Pipeline::new();
+/// let appended = pipeline.add(request::append("session:1", Msg::user("Thanks!")));
+/// let ada = pipeline.add(request::entity_resolve("session:1", "she"));
+/// let mut replies = pipeline.query(&mut connection)?;
+/// assert_eq!(replies.take(appended)?.seq, 5);
+/// assert_eq!(replies.take(ada)?.expect("Ada").entity_id, "u7");
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Pipeline {
+    commands: Vec<Command>,
+    is_atomic: bool,
+}
+
+/// Which reply of a pipeline, and what it is read as.
+///
+/// ```
+/// use redis_session_client::{Pipeline, Slot, request};
+///
+/// let mut pipeline = Pipeline::new();
+/// let len: Slot<u64> = pipeline.add(request::len("session:1"));
+/// # let _ = len;
+/// ```
+#[derive(Debug)]
+pub struct Slot<T> {
+    at: usize,
+    read: fn(Value) -> Result<T>,
+    reply: PhantomData<T>,
+}
+
+/// The replies of a pipeline, to be taken one by one.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Pipeline, request};
+///
+/// let mut pipeline = Pipeline::new();
+/// let len = pipeline.add(request::len("session:1"));
+/// let mut replies = pipeline.query(&mut connection)?;
+/// assert_eq!(replies.take(len)?, 2);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug)]
+pub struct Replies {
+    replies: Vec<Option<Value>>,
+    names: Vec<String>,
+}
+
+impl Pipeline {
+    /// Without commands.
+    ///
+    /// ```
+    /// # use redis_session_client::Pipeline;
+    /// assert!(Pipeline::new().is_empty());
+    /// ```
+    pub fn new() -> Pipeline {
+        Pipeline::default()
+    }
+
+    /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Pipeline, request};
+    ///
+    /// let mut pipeline = Pipeline::new().atomic();
+    /// let messages = pipeline.add(request::len("session:1"));
+    /// let events = pipeline.add(request::event_len("session:1"));
+    /// let mut replies = pipeline.query(&mut connection)?;
+    /// assert_eq!((replies.take(messages)?, replies.take(events)?), (2, 1));
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn atomic(mut self) -> Pipeline {
+        self.is_atomic = true;
+        self
+    }
+
+    /// Adds a command; where its reply will be.
+    ///
+    /// ```
+    /// # use redis_session_client::{Pipeline, request};
+    /// let mut pipeline = Pipeline::new();
+    /// let len = pipeline.add(request::len("session:1"));
+    /// # let _ = len;
+    /// ```
+    pub fn add<T>(&mut self, request: Request<T>) -> Slot<T> {
+        self.commands.push(request.command);
+        Slot {
+            at: self.commands.len() - 1,
+            read: request.read,
+            reply: PhantomData,
+        }
+    }
+
+    /// How many commands.
+    ///
+    /// ```
+    /// # use redis_session_client::Pipeline;
+    /// assert_eq!(Pipeline::new().len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether there are none.
+    ///
+    /// ```
+    /// # use redis_session_client::Pipeline;
+    /// assert!(Pipeline::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Sends them.
+    ///
+    /// # Errors
+    /// What is wrong with the connection, or with the transaction as a whole. What is wrong with one command is in its reply.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// # use redis_session_client::{Pipeline, request};
+    /// let mut pipeline = Pipeline::new();
+    /// let len = pipeline.add(request::len("session:1"));
+    /// assert_eq!(pipeline.query(&mut connection)?.take(len)?, 2);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn query<C: SessionConnection + ?Sized>(&self, connection: &mut C) -> Result<Replies> {
+        let replies = connection.session_requests(&self.references(), self.is_atomic)?;
+        self.replies(replies)
+    }
+
+    /// Sends them, asynchronously.
+    ///
+    /// # Errors
+    /// As [`Pipeline::query`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    /// # use redis_session_client::{Pipeline, request};
+    /// let mut pipeline = Pipeline::new();
+    /// let len = pipeline.add(request::len("session:1"));
+    /// assert_eq!(pipeline.query_async(&mut connection).await?.take(len)?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "aio")]
+    pub async fn query_async<C: crate::AsyncSessionConnection + ?Sized>(&self, connection: &mut C) -> Result<Replies> {
+        let replies = connection.session_requests(&self.references(), self.is_atomic).await?;
+        self.replies(replies)
+    }
+
+    fn references(&self) -> Vec<&Command> {
+        self.commands.iter().collect()
+    }
+
+    fn replies(&self, replies: Vec<Value>) -> Result<Replies> {
+        if replies.len() != self.commands.len() {
+            let reason = format!("{} replies to {} commands", replies.len(), self.commands.len());
+            return Err(SessionError::unexpected(reason).of_command("a pipeline"));
+        }
+        Ok(Replies {
+            replies: replies.into_iter().map(Some).collect(),
+            names: self.commands.iter().map(Command::name).collect(),
+        })
+    }
+}
+
+impl Replies {
+    /// The reply of one command.
+    ///
+    /// # Errors
+    /// What the server replied to this command. [`SessionError::BadArgument`] if the slot is of another pipeline.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Pipeline, SessionError, Write, request};
+    ///
+    /// let mut pipeline = Pipeline::new();
+    /// let cleared = pipeline.add(request::clear("session:none", Write::new()));
+    /// let len = pipeline.add(request::len("session:1"));
+    /// let mut replies = pipeline.query(&mut connection)?;
+    /// assert!(matches!(replies.take(cleared), Err(SessionError::NoSession(_))));
+    /// assert_eq!(replies.take(len)?, 2);
+    /// # Ok::<(), SessionError>(())
+    /// ```
+    pub fn take<T>(&mut self, slot: Slot<T>) -> Result<T> {
+        let reply = self.replies.get_mut(slot.at).and_then(Option::take);
+        let reply = reply.ok_or_else(|| SessionError::BadArgument("a slot of another pipeline".into()))?;
+        crate::request::read_reply(reply, slot.read).map_err(|error| error.of_command(&self.names[slot.at]))
+    }
+}

@@ -1,0 +1,445 @@
+//! `CHECKPOINT …`, `FORK`, `ANCHOR …`
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::write::{has_write_options, ms};
+use super::{Options, Request, Write, begin, begin_group};
+use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
+
+/// A checkpoint to be made: `SESSION.CHECKPOINT CREATE`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Msg, NewCheckpoint, SessionCommands, SessionError};
+///
+/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_checkpoint_create("session:1", NewCheckpoint::new().outcome("pass").close())?;
+/// let late = connection.session_append("session:1", Msg::user("one more thing"));
+/// assert!(matches!(late, Err(SessionError::Closed(_))));
+/// # Ok::<(), SessionError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct NewCheckpoint {
+    options: Options,
+    write: Write,
+}
+
+impl NewCheckpoint {
+    /// A checkpoint with refs and summary from the events since the last one.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new();
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn new() -> NewCheckpoint {
+        NewCheckpoint::default()
+    }
+
+    /// Also writes the recovery reference to this key, in the same slot, which outlives the session.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().store("checkpoint:{acme}:1");
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn store(mut self, key: impl AsRef<[u8]>) -> NewCheckpoint {
+        self.options.set("STORE", key.as_ref());
+        self
+    }
+
+    /// By how much the reference outlives the session, and a closed session its end. Whole seconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().grace(Duration::from_secs(600));
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn grace(mut self, grace: Duration) -> NewCheckpoint {
+        self.options.set("GRACE", grace.as_secs());
+        self
+    }
+
+    /// A name.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().label("before the rewrite");
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn label(mut self, label: impl AsRef<str>) -> NewCheckpoint {
+        self.options.set("LABEL", label.as_ref());
+        self
+    }
+
+    /// How it went.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().outcome("pass");
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn outcome(mut self, outcome: impl AsRef<str>) -> NewCheckpoint {
+        self.options.set("OUTCOME", outcome.as_ref());
+        self
+    }
+
+    /// The whole summary, in place of the merged impacts.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().summary(&serde_json::json!({"tests": "3 fail"}));
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn summary(mut self, summary: &Json) -> NewCheckpoint {
+        self.options.set("SUMMARY", summary.to_string());
+        self
+    }
+
+    /// An entity that it is about, in place of those of the events. May be repeated.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().reference("api").reference("docs");
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn reference(mut self, entity_id: impl AsRef<str>) -> NewCheckpoint {
+        self.options.push_counted("REFS", entity_id.as_ref());
+        self
+    }
+
+    /// Drops the events since the previous checkpoint: the summary has them.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().trim();
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn trim(mut self) -> NewCheckpoint {
+        self.options.flag("TRIM");
+        self
+    }
+
+    /// Closes the session: no more writes, and it expires after the grace.
+    ///
+    /// ```
+    /// # use redis_session_client::NewCheckpoint;
+    /// let checkpoint = NewCheckpoint::new().close();
+    /// # let _ = checkpoint;
+    /// ```
+    pub fn close(mut self) -> NewCheckpoint {
+        self.options.flag("CLOSE");
+        self
+    }
+}
+
+/// `SESSION.CHECKPOINT CREATE`: makes a checkpoint; its id. Sealed history is shared, not copied.
+///
+/// ```
+/// # use redis_session_client::{NewCheckpoint, request};
+/// assert_eq!(request::checkpoint_create("k", NewCheckpoint::new()).command().name(), "SESSION.CHECKPOINT CREATE");
+/// ```
+pub fn checkpoint_create(key: impl AsRef<[u8]>, checkpoint: NewCheckpoint) -> Request<u64> {
+    begin_group("SESSION.CHECKPOINT", "CREATE", key)
+        .options(&checkpoint.options)
+        .write_options(&checkpoint.write)
+        .replied(value::count)
+}
+
+/// `SESSION.CHECKPOINT GET`: one checkpoint.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::checkpoint_get("k", 7).command().name(), "SESSION.CHECKPOINT GET");
+/// ```
+pub fn checkpoint_get(key: impl AsRef<[u8]>, id: u64) -> Request<Option<Checkpoint>> {
+    begin_group("SESSION.CHECKPOINT", "GET", key)
+        .arg(id)
+        .reads()
+        .replied(|reply| value::optional(reply, value::json))
+}
+
+/// `SESSION.CHECKPOINT LIST`: the checkpoints, oldest first.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::checkpoint_list("k").command().name(), "SESSION.CHECKPOINT LIST");
+/// ```
+pub fn checkpoint_list(key: impl AsRef<[u8]>) -> Request<Vec<Checkpoint>> {
+    begin_group("SESSION.CHECKPOINT", "LIST", key)
+        .reads()
+        .replied(|reply| value::list(reply, value::json))
+}
+
+/// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::checkpoint_del("k", &[7], Write::new()).command().name(), "SESSION.CHECKPOINT DEL");
+/// ```
+pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Request<u64> {
+    begin_group("SESSION.CHECKPOINT", "DEL", key)
+        .arg(ids)
+        .write_options(&write)
+        .replied(value::count)
+}
+
+/// `SESSION.CHECKPOINT RESTORE`: messages, entities, agents and state as they were; the new version.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::checkpoint_restore("k", 7, Write::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
+/// ```
+pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Request<u64> {
+    begin_group("SESSION.CHECKPOINT", "RESTORE", key)
+        .arg(id)
+        .write_options(&write)
+        .replied(value::count)
+}
+
+/// A session that goes on from another: `SESSION.FORK`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Fork, Msg, SessionCommands};
+///
+/// connection.session_append("session:1", Msg::user("one"))?;
+/// connection.session_append("session:1", Msg::user("two"))?;
+/// connection.session_fork("session:1", "session:2", Fork::new().upto(1))?;
+/// assert_eq!(connection.session_len("session:2")?, 1);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Fork {
+    options: Options,
+    write: Write,
+}
+
+impl Fork {
+    /// Of the session as it is.
+    ///
+    /// ```
+    /// # use redis_session_client::Fork;
+    /// let fork = Fork::new();
+    /// # let _ = fork;
+    /// ```
+    pub fn new() -> Fork {
+        Fork::default()
+    }
+
+    /// With messages and events up to this seq.
+    ///
+    /// ```
+    /// # use redis_session_client::Fork;
+    /// let fork = Fork::new().upto(41);
+    /// # let _ = fork;
+    /// ```
+    pub fn upto(mut self, seq: u64) -> Fork {
+        self.options.unset("CHECKPOINT");
+        self.options.set("UPTO", seq);
+        self
+    }
+
+    /// With messages, entities, agents and state of this checkpoint.
+    ///
+    /// ```
+    /// # use redis_session_client::Fork;
+    /// let fork = Fork::new().checkpoint(41);
+    /// # let _ = fork;
+    /// ```
+    pub fn checkpoint(mut self, id: u64) -> Fork {
+        self.options.unset("UPTO");
+        self.options.set("CHECKPOINT", id);
+        self
+    }
+
+    /// With this id, in place of a new one.
+    ///
+    /// ```
+    /// # use redis_session_client::{Fork, SessionId};
+    /// let fork = Fork::new().id(SessionId::new());
+    /// # let _ = fork;
+    /// ```
+    pub fn id(mut self, id: SessionId) -> Fork {
+        self.options.set("ID", id.to_string());
+        self
+    }
+
+    /// In place of what is at the destination.
+    ///
+    /// ```
+    /// # use redis_session_client::Fork;
+    /// let fork = Fork::new().replace();
+    /// # let _ = fork;
+    /// ```
+    pub fn replace(mut self) -> Fork {
+        self.options.flag("REPLACE");
+        self
+    }
+}
+
+/// `SESSION.FORK`: makes a session that goes on from another; its id. Sealed history is shared, not copied.
+///
+/// ```
+/// # use redis_session_client::{Fork, request};
+/// assert_eq!(request::fork("k", "l", Fork::new()).command().name(), "SESSION.FORK");
+/// ```
+pub fn fork(source: impl AsRef<[u8]>, destination: impl AsRef<[u8]>, fork: Fork) -> Request<SessionId> {
+    begin("SESSION.FORK", source)
+        .arg(destination.as_ref())
+        .options(&fork.options)
+        .write_options(&fork.write)
+        .replied(|reply| value::text(reply)?.parse())
+}
+
+/// What a session did to an entity: `SESSION.ANCHOR ADD`.
+///
+/// ```
+/// use redis_session_client::{NewAnchor, SessionId};
+///
+/// let anchor = NewAnchor::new(SessionId::new().to_string()).outcome("broke").impact("tests fail").perf(-0.1);
+/// # let _ = anchor;
+/// ```
+#[derive(Debug, Clone)]
+pub struct NewAnchor {
+    session_id: String,
+    options: Options,
+}
+
+impl NewAnchor {
+    /// Of this session.
+    ///
+    /// ```
+    /// # use redis_session_client::{NewAnchor, SessionId};
+    /// let anchor = NewAnchor::new(SessionId::new().to_string());
+    /// # let _ = anchor;
+    /// ```
+    pub fn new(session_id: impl Into<String>) -> NewAnchor {
+        NewAnchor {
+            session_id: session_id.into(),
+            options: Options::default(),
+        }
+    }
+
+    /// How it went.
+    ///
+    /// ```
+    /// # use redis_session_client::NewAnchor;
+    /// let anchor = NewAnchor::new("s").outcome("pass");
+    /// # let _ = anchor;
+    /// ```
+    pub fn outcome(mut self, outcome: impl AsRef<str>) -> NewAnchor {
+        self.options.set("OUTCOME", outcome.as_ref());
+        self
+    }
+
+    /// The checkpoint to go back to.
+    ///
+    /// ```
+    /// # use redis_session_client::NewAnchor;
+    /// let anchor = NewAnchor::new("s").checkpoint(41);
+    /// # let _ = anchor;
+    /// ```
+    pub fn checkpoint(mut self, id: u64) -> NewAnchor {
+        self.options.set("CHECKPOINT", id);
+        self
+    }
+
+    /// What it did, in a key word. May be repeated.
+    ///
+    /// ```
+    /// # use redis_session_client::NewAnchor;
+    /// let anchor = NewAnchor::new("s").impact("tests fail").impact("slower");
+    /// # let _ = anchor;
+    /// ```
+    pub fn impact(mut self, impact: impl AsRef<str>) -> NewAnchor {
+        self.options.push_counted("IMPACTS", impact.as_ref());
+        self
+    }
+
+    /// By how much something measured changed.
+    ///
+    /// ```
+    /// # use redis_session_client::NewAnchor;
+    /// let anchor = NewAnchor::new("s").perf(-0.25);
+    /// # let _ = anchor;
+    /// ```
+    pub fn perf(mut self, delta: f64) -> NewAnchor {
+        self.options.set("PERF", delta.to_string());
+        self
+    }
+
+    /// Keeps so many, the newest, in place of the server's setting.
+    ///
+    /// ```
+    /// # use redis_session_client::NewAnchor;
+    /// let anchor = NewAnchor::new("s").maxlen(20);
+    /// # let _ = anchor;
+    /// ```
+    pub fn maxlen(mut self, anchors: u32) -> NewAnchor {
+        self.options.set("MAXLEN", anchors);
+        self
+    }
+
+    /// Keeps none older than this, in place of the server's setting.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redis_session_client::NewAnchor;
+    /// let anchor = NewAnchor::new("s").max_age(Duration::from_secs(86_400));
+    /// # let _ = anchor;
+    /// ```
+    pub fn max_age(mut self, age: Duration) -> NewAnchor {
+        self.options.set("MAXAGE", ms(age));
+        self
+    }
+
+    /// When it was, in place of now.
+    ///
+    /// ```
+    /// # use redis_session_client::{NewAnchor, Timestamp};
+    /// let anchor = NewAnchor::new("s").at(Timestamp::now());
+    /// # let _ = anchor;
+    /// ```
+    pub fn at(mut self, time: Timestamp) -> NewAnchor {
+        self.options.set("AT", time.ms());
+        self
+    }
+}
+
+/// `SESSION.ANCHOR ADD`: adds what a session did to an entity, in place of what it did before; how many are kept.
+///
+/// ```
+/// # use redis_session_client::{NewAnchor, request};
+/// assert_eq!(request::anchor_add("anchor:api", NewAnchor::new("s")).command().name(), "SESSION.ANCHOR ADD");
+/// ```
+pub fn anchor_add(key: impl AsRef<[u8]>, anchor: NewAnchor) -> Request<u64> {
+    begin_group("SESSION.ANCHOR", "ADD", key)
+        .arg(&anchor.session_id)
+        .options(&anchor.options)
+        .replied(value::count)
+}
+
+/// `SESSION.ANCHOR GET`: what recent sessions did to an entity, newest first; or one of them.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::anchor_get("anchor:api", None).command().name(), "SESSION.ANCHOR GET");
+/// ```
+pub fn anchor_get(key: impl AsRef<[u8]>, session_id: Option<&str>) -> Request<Vec<Anchor>> {
+    let mut options = Options::default();
+    if let Some(session) = session_id {
+        options.set("SESSION", session);
+    }
+    begin_group("SESSION.ANCHOR", "GET", key)
+        .options(&options)
+        .reads()
+        .replied(|reply| value::list(reply, value::json))
+}
+
+has_write_options!(NewCheckpoint, Fork);

@@ -1,0 +1,1122 @@
+//! `CREATE APPEND RANGE CONTEXT GET GETEX INFO LEN META WINDOW POP REMOVE REDACT COMPACT CLEAR`
+
+use std::time::Duration;
+
+use redis::Cmd;
+use serde_json::Value as Json;
+
+use super::write::{has_write_options, ms};
+use super::{Expiry, Options, Request, Write, begin};
+use crate::reply::stored_message;
+use crate::{
+    Appended, Body, Context, Created, Message, Role, SessionAlias, SessionDocument, SessionId, SessionInfo,
+    StoredMessage, ToolCall, value,
+};
+
+/// A session to be created: `SESSION.CREATE`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Create, Role, SessionCommands};
+///
+/// let create = Create::new()
+///     .index("sessions:{acme}")
+///     .alias("ada")
+///     .open()
+///     .limit("maxlen", 100)
+///     .pin(Role::System);
+/// let session = connection.session_create("session:{acme}:1", create)?;
+/// assert!(session.created);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Create {
+    options: Options,
+    write: Write,
+}
+
+impl Create {
+    /// A session with the server's defaults.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new();
+    /// # let _ = create;
+    /// ```
+    pub fn new() -> Create {
+        Create::default()
+    }
+
+    /// Registers it in this directory, whose key must be in the same slot.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().index("sessions:{acme}");
+    /// # let _ = create;
+    /// ```
+    pub fn index(mut self, index: impl AsRef<[u8]>) -> Create {
+        self.options.set("INDEX", index.as_ref());
+        self
+    }
+
+    /// Under this alias. Needs a directory.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().index("sessions:{acme}").alias("ada");
+    /// # let _ = create;
+    /// ```
+    pub fn alias(mut self, alias: impl AsRef<str>) -> Create {
+        self.options.set("ALIAS", alias.as_ref());
+        self
+    }
+
+    /// Under an alias that was made up: one that a person has not chosen.
+    ///
+    /// ```
+    /// # use redis_session_client::{Create, SessionAlias};
+    /// let create = Create::new().index("sessions:{acme}").autoname(SessionAlias::new("about trains")?);
+    /// # let _ = create;
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn autoname(mut self, alias: SessionAlias) -> Create {
+        self.options.set("ALIAS", (alias.as_str(), "AUTONAME"));
+        self
+    }
+
+    /// Where it exists, or its alias is taken: that session, in place of an error.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().open();
+    /// # let _ = create;
+    /// ```
+    pub fn open(mut self) -> Create {
+        self.options.flag("OPEN");
+        self
+    }
+
+    /// With this id, in place of a new one.
+    ///
+    /// ```
+    /// # use redis_session_client::{Create, SessionId};
+    /// let create = Create::new().id(SessionId::new());
+    /// # let _ = create;
+    /// ```
+    pub fn id(mut self, id: SessionId) -> Create {
+        self.options.set("ID", id.to_string());
+        self
+    }
+
+    /// In this scope: whose it is.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().scope("acme");
+    /// # let _ = create;
+    /// ```
+    pub fn scope(mut self, scope: impl AsRef<str>) -> Create {
+        self.options.set("SCOPE", scope.as_ref());
+        self
+    }
+
+    /// In this state, in place of `working`.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().state("planning");
+    /// # let _ = create;
+    /// ```
+    pub fn state(mut self, state: impl AsRef<str>) -> Create {
+        self.options.set("STATE", state.as_ref());
+        self
+    }
+
+    /// With this meta, a JSON object.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().meta(&serde_json::json!({"model": "small"}));
+    /// # let _ = create;
+    /// ```
+    pub fn meta(mut self, meta: &Json) -> Create {
+        self.options.set("META", meta.to_string());
+        self
+    }
+
+    /// With this limit: `maxlen maxtokens maxbytes maxage event-maxlen event-ttl dedup-window max-checkpoints max-entities max-agents`;
+    /// `maxage` in milliseconds, `event-ttl` in seconds.
+    ///
+    /// ```
+    /// # use redis_session_client::Create;
+    /// let create = Create::new().limit("maxlen", 200).limit("max-checkpoints", 4);
+    /// # let _ = create;
+    /// ```
+    pub fn limit(mut self, name: &str, value: u64) -> Create {
+        self.options.push("LIMIT", (name, value));
+        self
+    }
+
+    /// Messages of this role stay in the window. May be repeated.
+    ///
+    /// ```
+    /// # use redis_session_client::{Create, Role};
+    /// let create = Create::new().pin(Role::System);
+    /// # let _ = create;
+    /// ```
+    pub fn pin(mut self, role: Role) -> Create {
+        self.options.push("PIN", role.as_str());
+        self
+    }
+}
+
+/// `SESSION.CREATE`: creates a session. O(1).
+///
+/// ```
+/// # use redis_session_client::{Create, request};
+/// assert_eq!(request::create("k", Create::new()).command().name(), "SESSION.CREATE");
+/// ```
+pub fn create(key: impl AsRef<[u8]>, create: Create) -> Request<Created> {
+    begin("SESSION.CREATE", key)
+        .options(&create.options)
+        .write_options(&create.write)
+        .replied(Created::read)
+}
+
+/// A message that the server composes and dates: the form `MSG`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Msg, Range, SessionCommands};
+///
+/// connection.session_append("session:1", Msg::user("Book flight 7").reference("flight:7"))?;
+/// let message = connection.session_range("session:1", Range::all())?[0].message()?;
+/// assert!(message.timestamp.is_some());
+/// assert_eq!(message.entity_refs, ["flight:7"]);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Msg {
+    role: Role,
+    content: String,
+    options: Options,
+}
+
+impl Msg {
+    /// A message of any role.
+    ///
+    /// ```
+    /// # use redis_session_client::{Msg, Role};
+    /// let message = Msg::new("developer", "Be brief.");
+    /// # let _ = message;
+    /// ```
+    pub fn new(role: impl Into<Role>, content: impl Into<String>) -> Msg {
+        Msg {
+            role: role.into(),
+            content: content.into(),
+            options: Options::default(),
+        }
+    }
+
+    /// What a user says.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let message = Msg::user("Where is my order?");
+    /// # let _ = message;
+    /// ```
+    pub fn user(content: impl Into<String>) -> Msg {
+        Msg::new(Role::User, content)
+    }
+
+    /// What the assistant says.
+    ///
+    /// ```
+    /// # use redis_session_client::{Msg, ToolCall};
+    /// let message = Msg::assistant("").tool_call(ToolCall::new("call_1", "order_status", "{}"));
+    /// # let _ = message;
+    /// ```
+    pub fn assistant(content: impl Into<String>) -> Msg {
+        Msg::new(Role::Assistant, content)
+    }
+
+    /// What the system says.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let message = Msg::system("Be brief.");
+    /// # let _ = message;
+    /// ```
+    pub fn system(content: impl Into<String>) -> Msg {
+        Msg::new(Role::System, content)
+    }
+
+    /// What a tool answers to this call.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let message = Msg::tool("call_1", r#"{"status":"shipped"}"#);
+    /// # let _ = message;
+    /// ```
+    pub fn tool(call_id: impl AsRef<str>, content: impl Into<String>) -> Msg {
+        let mut message = Msg::new(Role::Tool, content);
+        message.options.set("TOOL_CALL_ID", call_id.as_ref());
+        message
+    }
+
+    /// The speaker's name.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let message = Msg::user("hello").name("Ada");
+    /// # let _ = message;
+    /// ```
+    pub fn name(mut self, name: impl AsRef<str>) -> Msg {
+        self.options.set("NAME", name.as_ref());
+        self
+    }
+
+    /// The message's own id.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let message = Msg::user("hello").id("m-1");
+    /// # let _ = message;
+    /// ```
+    pub fn id(mut self, id: impl AsRef<str>) -> Msg {
+        self.options.set("ID", id.as_ref());
+        self
+    }
+
+    /// A call that it makes. May be repeated.
+    ///
+    /// ```
+    /// # use redis_session_client::{Msg, ToolCall};
+    /// let message = Msg::assistant("").tool_call(ToolCall::new("call_1", "search", "{}"));
+    /// # let _ = message;
+    /// ```
+    pub fn tool_call(mut self, call: ToolCall) -> Msg {
+        let arguments = match call.arguments {
+            Json::String(text) => text,
+            json => json.to_string(),
+        };
+        self.options.push("TOOL_CALL", (call.id, call.name, arguments));
+        self
+    }
+
+    /// An entity that it mentions. May be repeated.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let message = Msg::user("Where is order 7?").reference("order:7");
+    /// # let _ = message;
+    /// ```
+    pub fn reference(mut self, entity_id: impl AsRef<str>) -> Msg {
+        self.options.push("REF", entity_id.as_ref());
+        self
+    }
+
+    /// An append of it, to add options.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let append = Msg::user("hello").append().dedup("request-1");
+    /// # let _ = append;
+    /// ```
+    pub fn append(self) -> Append {
+        self.into()
+    }
+}
+
+/// Messages: one that the server composes, or bodies as they are.
+///
+/// ```
+/// use redis_session_client::{Content, Message, Msg, Role};
+///
+/// let composed: Content = Msg::user("hello").into();
+/// let as_they_are: Content = [Message::new(Role::User, "a"), Message::new(Role::User, "b")].into();
+/// # let _ = (composed, as_they_are);
+/// ```
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// The server composes it.
+    Msg(Msg),
+    /// Stored byte for byte.
+    Bodies(Vec<Body>),
+}
+
+impl Content {
+    fn write(&self, cmd: &mut Cmd) {
+        match self {
+            Content::Msg(message) => {
+                cmd.arg("MSG").arg(message.role.as_str()).arg(&message.content);
+                message.options.write(cmd);
+            }
+            Content::Bodies(bodies) => {
+                cmd.arg("JSON");
+                for body in bodies {
+                    cmd.arg(body.as_bytes());
+                }
+            }
+        }
+    }
+}
+
+impl From<Msg> for Content {
+    fn from(message: Msg) -> Content {
+        Content::Msg(message)
+    }
+}
+
+impl From<Body> for Content {
+    fn from(body: Body) -> Content {
+        Content::Bodies(vec![body])
+    }
+}
+
+impl From<Message> for Content {
+    fn from(message: Message) -> Content {
+        Content::Bodies(vec![message.into()])
+    }
+}
+
+impl From<&Message> for Content {
+    fn from(message: &Message) -> Content {
+        Content::Bodies(vec![message.into()])
+    }
+}
+
+impl<B: Into<Body>> From<Vec<B>> for Content {
+    fn from(bodies: Vec<B>) -> Content {
+        Content::Bodies(bodies.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<B: Into<Body>, const N: usize> From<[B; N]> for Content {
+    fn from(bodies: [B; N]) -> Content {
+        Content::Bodies(bodies.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Messages to be appended, and how: `SESSION.APPEND`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Append, Body, SessionCommands};
+///
+/// let bodies = [Body::from(r#"{"role":"user","content":"a"}"#), Body::from(r#"{"role":"user","content":"b"}"#)];
+/// let append = Append::new(bodies).dedup("request-1").maxlen(100);
+/// assert_eq!(connection.session_append("session:1", append.clone())?.seq, 2);
+/// // The same once more changes nothing and replies the same.
+/// assert_eq!(connection.session_append("session:1", append)?.seq, 2);
+/// assert_eq!(connection.session_len("session:1")?, 2);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Append {
+    options: Options,
+    write: Write,
+    content: Content,
+}
+
+impl Append {
+    /// An append of these messages.
+    ///
+    /// ```
+    /// # use redis_session_client::{Append, Msg};
+    /// let append = Append::new(Msg::user("hello"));
+    /// # let _ = append;
+    /// ```
+    pub fn new(content: impl Into<Content>) -> Append {
+        Append {
+            options: Options::default(),
+            write: Write::new(),
+            content: content.into(),
+        }
+    }
+
+    /// Only to a session that exists; else [`SessionError::NoSession`](crate::SessionError::NoSession).
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Msg, SessionCommands, SessionError};
+    ///
+    /// let reply = connection.session_append("session:1", Msg::user("hello").append().existing());
+    /// assert!(matches!(reply, Err(SessionError::NoSession(_))));
+    /// # Ok::<(), SessionError>(())
+    /// ```
+    pub fn existing(mut self) -> Append {
+        self.options.flag("XX");
+        self
+    }
+
+    /// The same token again repeats the reply and appends nothing: what makes it safe to send again.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let append = Msg::user("hello").append().dedup("request-1");
+    /// # let _ = append;
+    /// ```
+    pub fn dedup(mut self, token: impl AsRef<str>) -> Append {
+        self.options.set("DEDUP", token.as_ref());
+        self
+    }
+
+    pub(crate) fn has_dedup(&self) -> bool {
+        self.options.0.iter().any(|(word, _)| *word == "DEDUP")
+    }
+
+    /// The session's bound of messages from now on.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let append = Msg::user("hello").append().maxlen(100);
+    /// # let _ = append;
+    /// ```
+    pub fn maxlen(mut self, messages: u32) -> Append {
+        self.options.set("MAXLEN", messages);
+        self
+    }
+
+    /// How many tokens the message counts as. One message only.
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let append = Msg::user("hello").append().tokens(2);
+    /// # let _ = append;
+    /// ```
+    pub fn tokens(mut self, tokens: u32) -> Append {
+        self.options.set("TOKENS", tokens);
+        self
+    }
+
+    /// Asks for what falls out of the window: see [`Appended::evicted`].
+    ///
+    /// ```
+    /// # use redis_session_client::Msg;
+    /// let append = Msg::user("hello").append().maxlen(10).evicted();
+    /// # let _ = append;
+    /// ```
+    pub fn evicted(mut self) -> Append {
+        self.options.flag("EVICTED");
+        self
+    }
+}
+
+impl<C: Into<Content>> From<C> for Append {
+    fn from(content: C) -> Append {
+        Append::new(content)
+    }
+}
+
+/// `SESSION.APPEND`: appends messages, creating the session if needed, and applies its window. O(N) in the messages given, and in those
+/// that fall out.
+///
+/// ```
+/// # use redis_session_client::{Msg, request};
+/// assert_eq!(request::append("k", Msg::user("hello")).command().name(), "SESSION.APPEND");
+/// ```
+pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appended> {
+    let append = append.into();
+    let mut command = begin("SESSION.APPEND", key)
+        .options(&append.options)
+        .write_options(&append.write);
+    append.content.write(&mut command.cmd);
+    command.replied(Appended::read)
+}
+
+/// Which messages: `SESSION.RANGE`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Message, Range, Role, SessionCommands};
+///
+/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(Role::User, text)))?;
+/// let newest = connection.session_range("session:1", Range::newest(2))?;
+/// assert_eq!(newest[0].message()?.text(), "b");
+/// let back = connection.session_range("session:1", Range::after_seq(1).rev())?;
+/// assert_eq!(back[0].message()?.text(), "c");
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Range {
+    start: String,
+    stop: String,
+    options: Options,
+}
+
+impl Range {
+    fn of(start: impl ToString, stop: impl ToString) -> Range {
+        Range {
+            start: start.to_string(),
+            stop: stop.to_string(),
+            options: Options::default(),
+        }
+    }
+
+    /// All messages, oldest first.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::all();
+    /// # let _ = range;
+    /// ```
+    pub fn all() -> Range {
+        Range::of(0, -1)
+    }
+
+    /// The newest, still oldest first.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::newest(20);
+    /// # let _ = range;
+    /// ```
+    pub fn newest(messages: u32) -> Range {
+        // `-0` would be the first message.
+        match messages {
+            0 => Range::of(1, 0),
+            messages => Range::of(-i64::from(messages), -1),
+        }
+    }
+
+    /// By index as in `LRANGE`: 0 is the oldest, -1 the newest.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::indexes(0, 9);
+    /// # let _ = range;
+    /// ```
+    pub fn indexes(start: i64, stop: i64) -> Range {
+        Range::of(start, stop)
+    }
+
+    /// By seq, both ends included.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::seqs(10, 20);
+    /// # let _ = range;
+    /// ```
+    pub fn seqs(start: u64, stop: u64) -> Range {
+        let mut range = Range::of(start, stop);
+        range.options.flag("BYSEQ");
+        range
+    }
+
+    /// What came after this seq.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::after_seq(20);
+    /// # let _ = range;
+    /// ```
+    pub fn after_seq(seq: u64) -> Range {
+        let mut range = Range::of(format!("({seq}"), "+");
+        range.options.flag("BYSEQ");
+        range
+    }
+
+    /// By time, both ends included.
+    ///
+    /// ```
+    /// # use redis_session_client::{Range, Timestamp};
+    /// let range = Range::times(Timestamp::from_ms(0), Timestamp::now());
+    /// # let _ = range;
+    /// ```
+    pub fn times(start: crate::Timestamp, stop: crate::Timestamp) -> Range {
+        let mut range = Range::of(start.ms(), stop.ms());
+        range.options.flag("BYTIME");
+        range
+    }
+
+    /// Newest first.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::all().rev();
+    /// # let _ = range;
+    /// ```
+    pub fn rev(mut self) -> Range {
+        self.options.flag("REV");
+        self
+    }
+
+    /// At most so many.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::after_seq(7).count(100);
+    /// # let _ = range;
+    /// ```
+    pub fn count(mut self, messages: u32) -> Range {
+        self.options.set("COUNT", messages);
+        self
+    }
+
+    /// Only of this role. May be repeated: any of them.
+    ///
+    /// ```
+    /// # use redis_session_client::{Range, Role};
+    /// let range = Range::all().role(Role::User).role(Role::Assistant);
+    /// # let _ = range;
+    /// ```
+    pub fn role(mut self, role: Role) -> Range {
+        self.options.push("ROLE", role.as_str());
+        self
+    }
+
+    /// Only what a migration set aside because it is no JSON object.
+    ///
+    /// ```
+    /// # use redis_session_client::Range;
+    /// let range = Range::all().malformed();
+    /// # let _ = range;
+    /// ```
+    pub fn malformed(mut self) -> Range {
+        self.options.flag("MALFORMED");
+        self
+    }
+}
+
+/// `SESSION.RANGE`: bodies. O(N) in the messages replied, plus O(log M) to find the first.
+///
+/// ```
+/// # use redis_session_client::{Range, request};
+/// assert_eq!(request::range("k", Range::all()).command().name(), "SESSION.RANGE");
+/// ```
+pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
+    begin("SESSION.RANGE", key)
+        .arg(&range.start)
+        .arg(&range.stop)
+        .options(&range.options)
+        .reads()
+        .replied(|reply| value::list(reply, value::body))
+}
+
+/// `SESSION.RANGE … WITHMETA`: bodies with seq, time, role and tokens.
+///
+/// ```
+/// # use redis_session_client::{Range, request};
+/// assert_eq!(request::range_with_meta("k", Range::all()).command().name(), "SESSION.RANGE");
+/// ```
+pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: Range) -> Request<Vec<StoredMessage>> {
+    which.options.flag("WITHMETA");
+    range(key, which).reading(|reply| value::list(reply, stored_message))
+}
+
+/// What fits the model: `SESSION.CONTEXT`.
+///
+/// ```
+/// # use redis_session_client::{ContextOptions, Role};
+/// let options = ContextOptions::new().max_tokens(4000).entities(5);
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct ContextOptions {
+    options: Options,
+}
+
+impl ContextOptions {
+    /// Everything.
+    ///
+    /// ```
+    /// # use redis_session_client::ContextOptions;
+    /// let options = ContextOptions::new();
+    /// # let _ = options;
+    /// ```
+    pub fn new() -> ContextOptions {
+        ContextOptions::default()
+    }
+
+    /// At most so many tokens, whole exchanges from the newest back.
+    ///
+    /// ```
+    /// # use redis_session_client::ContextOptions;
+    /// let options = ContextOptions::new().max_tokens(4000);
+    /// # let _ = options;
+    /// ```
+    pub fn max_tokens(mut self, tokens: u32) -> ContextOptions {
+        self.options.set("MAXTOKENS", tokens);
+        self
+    }
+
+    /// At most so many messages.
+    ///
+    /// ```
+    /// # use redis_session_client::ContextOptions;
+    /// let options = ContextOptions::new().maxlen(40);
+    /// # let _ = options;
+    /// ```
+    pub fn maxlen(mut self, messages: u32) -> ContextOptions {
+        self.options.set("MAXLEN", messages);
+        self
+    }
+
+    /// And so many of the most recently mentioned entities.
+    ///
+    /// ```
+    /// # use redis_session_client::ContextOptions;
+    /// let options = ContextOptions::new().entities(5);
+    /// # let _ = options;
+    /// ```
+    pub fn entities(mut self, entities: u32) -> ContextOptions {
+        self.options.set("ENTITIES", entities);
+        self
+    }
+
+    /// Only messages of this role. May be repeated: any of them.
+    ///
+    /// ```
+    /// # use redis_session_client::{ContextOptions, Role};
+    /// let options = ContextOptions::new().role(Role::User);
+    /// # let _ = options;
+    /// ```
+    pub fn role(mut self, role: Role) -> ContextOptions {
+        self.options.push("ROLE", role.as_str());
+        self
+    }
+}
+
+/// `SESSION.CONTEXT`: what to send to the model now. O(N) in the messages looked at.
+///
+/// ```
+/// # use redis_session_client::{ContextOptions, request};
+/// assert_eq!(request::context("k", ContextOptions::new()).command().name(), "SESSION.CONTEXT");
+/// ```
+pub fn context(key: impl AsRef<[u8]>, options: ContextOptions) -> Request<Option<Context>> {
+    begin("SESSION.CONTEXT", key)
+        .options(&options.options)
+        .reads()
+        .replied(|reply| value::optional(reply, Context::read))
+}
+
+/// `SESSION.GET`: the whole session, or its newest messages only. O(N) in the messages replied.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::get("k", Some(20)).command().name(), "SESSION.GET");
+/// ```
+pub fn get(key: impl AsRef<[u8]>, newest_messages: Option<u32>) -> Request<Option<SessionDocument>> {
+    let mut options = Options::default();
+    if let Some(messages) = newest_messages {
+        options.set("MESSAGES", messages);
+    }
+    begin("SESSION.GET", key)
+        .options(&options)
+        .reads()
+        .replied(|reply| value::optional(reply, SessionDocument::read))
+}
+
+/// A read that extends the session: `SESSION.GETEX`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{GetEx, SessionCommands};
+///
+/// let session = connection.session_getex("session:1", GetEx::new().create().messages(20))?.expect("created");
+/// assert_eq!(session.message_count, 0);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct GetEx {
+    options: Options,
+    expiry: Option<Expiry>,
+}
+
+impl GetEx {
+    /// Slides the expiry.
+    ///
+    /// ```
+    /// # use redis_session_client::GetEx;
+    /// let getex = GetEx::new();
+    /// # let _ = getex;
+    /// ```
+    pub fn new() -> GetEx {
+        GetEx::default()
+    }
+
+    /// Only the newest messages.
+    ///
+    /// ```
+    /// # use redis_session_client::GetEx;
+    /// let getex = GetEx::new().messages(20);
+    /// # let _ = getex;
+    /// ```
+    pub fn messages(mut self, newest: u32) -> GetEx {
+        self.options.set("MESSAGES", newest);
+        self
+    }
+
+    /// A new session where there is none.
+    ///
+    /// ```
+    /// # use redis_session_client::GetEx;
+    /// let getex = GetEx::new().create();
+    /// # let _ = getex;
+    /// ```
+    pub fn create(mut self) -> GetEx {
+        self.options.flag("CREATE");
+        self
+    }
+
+    /// Another expiry, in place of sliding it. [`Expiry::Keep`] is refused by the server: that is [`get`].
+    ///
+    /// ```
+    /// # use redis_session_client::{Expiry, GetEx};
+    /// let getex = GetEx::new().expiry(Expiry::Persist);
+    /// # let _ = getex;
+    /// ```
+    pub fn expiry(mut self, expiry: Expiry) -> GetEx {
+        self.expiry = Some(expiry);
+        self
+    }
+}
+
+/// `SESSION.GETEX`: the whole session, and slides its expiry. O(N) in the messages replied.
+///
+/// ```
+/// # use redis_session_client::{GetEx, request};
+/// assert_eq!(request::getex("k", GetEx::new()).command().name(), "SESSION.GETEX");
+/// ```
+pub fn getex(key: impl AsRef<[u8]>, getex: GetEx) -> Request<Option<SessionDocument>> {
+    let mut command = begin("SESSION.GETEX", key).options(&getex.options);
+    if let Some(expiry) = getex.expiry {
+        expiry.write(&mut command.cmd);
+    }
+    command.replied(|reply| value::optional(reply, SessionDocument::read))
+}
+
+/// `SESSION.INFO`: the scalars, without content. O(1).
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::info("k").command().name(), "SESSION.INFO");
+/// ```
+pub fn info(key: impl AsRef<[u8]>) -> Request<Option<SessionInfo>> {
+    begin("SESSION.INFO", key)
+        .reads()
+        .replied(|reply| value::optional(reply, SessionInfo::read))
+}
+
+/// `SESSION.LEN`: how many messages. O(1).
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::len("k").command().name(), "SESSION.LEN");
+/// ```
+pub fn len(key: impl AsRef<[u8]>) -> Request<u64> {
+    begin("SESSION.LEN", key).reads().replied(value::count)
+}
+
+/// `SESSION.META`: merges a JSON object (RFC 7396) into the session's meta; the merged meta. O(N) in its size.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// let patch = serde_json::json!({"model": "small", "draft": null});
+/// assert_eq!(request::meta("k", &patch, Write::new()).command().name(), "SESSION.META");
+/// ```
+pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: Write) -> Request<Json> {
+    begin("SESSION.META", key)
+        .arg(patch.to_string())
+        .write_options(&write)
+        .replied(value::json)
+}
+
+/// The bounds of a session's window: `SESSION.WINDOW`. 0 is no bound.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Message, Role, SessionCommands, Window};
+///
+/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(Role::User, text)))?;
+/// let evicted = connection.session_window("session:1", Window::new().maxlen(2).pin(Role::System))?;
+/// assert_eq!(evicted, 1);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    options: Options,
+    write: Write,
+}
+
+impl Window {
+    /// As it is.
+    ///
+    /// ```
+    /// # use redis_session_client::Window;
+    /// let window = Window::new();
+    /// # let _ = window;
+    /// ```
+    pub fn new() -> Window {
+        Window::default()
+    }
+
+    /// So many messages.
+    ///
+    /// ```
+    /// # use redis_session_client::Window;
+    /// let window = Window::new().maxlen(100);
+    /// # let _ = window;
+    /// ```
+    pub fn maxlen(mut self, messages: u32) -> Window {
+        self.options.set("MAXLEN", messages);
+        self
+    }
+
+    /// So many tokens.
+    ///
+    /// ```
+    /// # use redis_session_client::Window;
+    /// let window = Window::new().max_tokens(100_000);
+    /// # let _ = window;
+    /// ```
+    pub fn max_tokens(mut self, tokens: u64) -> Window {
+        self.options.set("MAXTOKENS", tokens);
+        self
+    }
+
+    /// So many bytes of bodies.
+    ///
+    /// ```
+    /// # use redis_session_client::Window;
+    /// let window = Window::new().max_bytes(1 << 20);
+    /// # let _ = window;
+    /// ```
+    pub fn max_bytes(mut self, bytes: u64) -> Window {
+        self.options.set("MAXBYTES", bytes);
+        self
+    }
+
+    /// Nothing older than this.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redis_session_client::Window;
+    /// let window = Window::new().max_age(Duration::from_secs(86_400));
+    /// # let _ = window;
+    /// ```
+    pub fn max_age(mut self, age: Duration) -> Window {
+        self.options.set("MAXAGE", ms(age));
+        self
+    }
+
+    /// Messages of this role stay. Repeated, of these roles; they replace those pinned before.
+    ///
+    /// ```
+    /// # use redis_session_client::{Role, Window};
+    /// let window = Window::new().pin(Role::System);
+    /// # let _ = window;
+    /// ```
+    pub fn pin(mut self, role: Role) -> Window {
+        self.options.unset("NOPIN");
+        self.options.push("PIN", role.as_str());
+        self
+    }
+
+    /// No role is pinned.
+    ///
+    /// ```
+    /// # use redis_session_client::Window;
+    /// let window = Window::new().no_pin();
+    /// # let _ = window;
+    /// ```
+    pub fn no_pin(mut self) -> Window {
+        self.options.unset("PIN");
+        self.options.flag("NOPIN");
+        self
+    }
+}
+
+/// `SESSION.WINDOW`: sets bounds and pinned roles, applies them, and replies how many messages fell out.
+///
+/// ```
+/// # use redis_session_client::{Window, request};
+/// assert_eq!(request::window("k", Window::new()).command().name(), "SESSION.WINDOW");
+/// ```
+pub fn window(key: impl AsRef<[u8]>, window: Window) -> Request<u64> {
+    begin("SESSION.WINDOW", key)
+        .options(&window.options)
+        .write_options(&window.write)
+        .replied(value::count)
+}
+
+/// `SESSION.POP`: removes the newest messages; their bodies, newest first. A call takes its answers along.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::pop("k", 1, Write::new()).command().name(), "SESSION.POP");
+/// ```
+pub fn pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Request<Vec<Body>> {
+    begin("SESSION.POP", key)
+        .arg("COUNT")
+        .arg(count)
+        .write_options(&write)
+        .replied(|reply| value::list(reply, value::body))
+}
+
+/// `SESSION.REMOVE`: removes messages, calls with their answers; how many.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::remove("k", &[1, 2], Write::new()).command().name(), "SESSION.REMOVE");
+/// ```
+pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: Write) -> Request<u64> {
+    begin("SESSION.REMOVE", key)
+        .arg(seqs)
+        .write_options(&write)
+        .replied(value::count)
+}
+
+/// `SESSION.REDACT`: takes the content out of messages, from memory and from checkpoints; how many.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::redact("k", &[1], Some("privacy"), Write::new()).command().name(), "SESSION.REDACT");
+/// ```
+pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: Write) -> Request<u64> {
+    let mut options = Options::default();
+    if let Some(reason) = reason {
+        options.set("REASON", reason);
+    }
+    begin("SESSION.REDACT", key)
+        .arg(seqs)
+        .options(&options)
+        .write_options(&write)
+        .replied(value::count)
+}
+
+/// `SESSION.COMPACT`: everything up to a seq becomes this one message; how many were replaced.
+///
+/// ```
+/// # use redis_session_client::{Msg, Write, request};
+/// let compact = request::compact("k", 40, Msg::system("They talked about trains."), Write::new());
+/// assert_eq!(compact.command().name(), "SESSION.COMPACT");
+/// ```
+pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: Write) -> Request<u64> {
+    let mut command = begin("SESSION.COMPACT", key)
+        .arg("UPTO")
+        .arg(upto_seq)
+        .write_options(&write);
+    summary.into().write(&mut command.cmd);
+    command.replied(value::count)
+}
+
+/// `SESSION.CLEAR`: removes all messages; how many. Identity, entities and events stay.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::clear("k", Write::new()).command().name(), "SESSION.CLEAR");
+/// ```
+pub fn clear(key: impl AsRef<[u8]>, write: Write) -> Request<u64> {
+    begin("SESSION.CLEAR", key).write_options(&write).replied(value::count)
+}
+
+has_write_options!(Create, Append, Window);

@@ -1,0 +1,253 @@
+//! `ENTITY …`
+
+use redis::Cmd;
+use serde_json::Value as Json;
+
+use super::write::has_write_options;
+use super::{Options, Request, Write, begin_group};
+use crate::{Entity, value};
+
+/// A mention of entities: `SESSION.ENTITY MENTION`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Mention, SessionCommands};
+///
+/// let ada = Mention::new("u7").name("Ada").entity_type("person").alias("the admin");
+/// assert_eq!(connection.session_entity_mention("session:1", ada)?, 1);
+/// assert_eq!(connection.session_entity_resolve("session:1", "she")?.expect("Ada").entity_id, "u7");
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Mention {
+    entities: Entities,
+    write: Write,
+}
+
+#[derive(Debug, Clone)]
+enum Entities {
+    One { id: String, options: Options },
+    Objects(Vec<String>),
+}
+
+impl Mention {
+    /// Of one entity.
+    ///
+    /// ```
+    /// # use redis_session_client::Mention;
+    /// let mention = Mention::new("order:7");
+    /// # let _ = mention;
+    /// ```
+    pub fn new(id: impl Into<String>) -> Mention {
+        Mention {
+            entities: Entities::One {
+                id: id.into(),
+                options: Options::default(),
+            },
+            write: Write::new(),
+        }
+    }
+
+    /// Of any number, each a JSON object with `id`, and where known `name`, `type`, `aliases`.
+    ///
+    /// ```
+    /// # use redis_session_client::Mention;
+    /// let mention = Mention::objects(&[serde_json::json!({"id": "u7", "name": "Ada"})]);
+    /// # let _ = mention;
+    /// ```
+    pub fn objects<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Mention {
+        Mention {
+            entities: Entities::Objects(objects.into_iter().map(Json::to_string).collect()),
+            write: Write::new(),
+        }
+    }
+
+    /// Its name. Of [`Mention::objects`], each has its own.
+    ///
+    /// ```
+    /// # use redis_session_client::Mention;
+    /// let mention = Mention::new("u7").name("Ada");
+    /// # let _ = mention;
+    /// ```
+    pub fn name(self, name: impl AsRef<str>) -> Mention {
+        self.with(|options| options.set("NAME", name.as_ref()))
+    }
+
+    /// Its type. Of [`Mention::objects`], each has its own.
+    ///
+    /// ```
+    /// # use redis_session_client::Mention;
+    /// let mention = Mention::new("u7").entity_type("person");
+    /// # let _ = mention;
+    /// ```
+    pub fn entity_type(self, entity_type: impl AsRef<str>) -> Mention {
+        self.with(|options| options.set("TYPE", entity_type.as_ref()))
+    }
+
+    /// Another name. May be repeated. Of [`Mention::objects`], each has its own.
+    ///
+    /// ```
+    /// # use redis_session_client::Mention;
+    /// let mention = Mention::new("u7").alias("the admin").alias("Lovelace");
+    /// # let _ = mention;
+    /// ```
+    pub fn alias(self, alias: impl AsRef<str>) -> Mention {
+        self.with(|options| options.push("ALIAS", alias.as_ref()))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Options)) -> Mention {
+        if let Entities::One { options, .. } = &mut self.entities {
+            change(options);
+        }
+        self
+    }
+
+    fn write(&self, cmd: &mut Cmd) {
+        match &self.entities {
+            Entities::One { id, options } => {
+                cmd.arg("ID").arg(id);
+                options.write(cmd);
+            }
+            Entities::Objects(objects) => {
+                cmd.arg("JSON").arg(objects);
+            }
+        }
+    }
+}
+
+/// `SESSION.ENTITY MENTION`: counts a mention, creating entities, and the session, if needed; how many are new.
+///
+/// ```
+/// # use redis_session_client::{Mention, request};
+/// assert_eq!(request::entity_mention("k", Mention::new("u7")).command().name(), "SESSION.ENTITY MENTION");
+/// ```
+pub fn entity_mention(key: impl AsRef<[u8]>, mention: Mention) -> Request<u64> {
+    let mut command = begin_group("SESSION.ENTITY", "MENTION", key).write_options(&mention.write);
+    mention.write(&mut command.cmd);
+    command.replied(value::count)
+}
+
+/// `SESSION.ENTITY GET`: one entity. O(1).
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::entity_get("k", "u7").command().name(), "SESSION.ENTITY GET");
+/// ```
+pub fn entity_get(key: impl AsRef<[u8]>, id: impl AsRef<str>) -> Request<Option<Entity>> {
+    begin_group("SESSION.ENTITY", "GET", key)
+        .arg(id.as_ref())
+        .reads()
+        .replied(|reply| value::optional(reply, value::json))
+}
+
+/// Which entities: `SESSION.ENTITY LIST`.
+///
+/// ```
+/// use redis_session_client::EntityQuery;
+///
+/// let query = EntityQuery::all().entity_type("person").limit(0, 10);
+/// # let _ = query;
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct EntityQuery {
+    options: Options,
+}
+
+impl EntityQuery {
+    /// All, the most recently mentioned first.
+    ///
+    /// ```
+    /// # use redis_session_client::EntityQuery;
+    /// let query = EntityQuery::all();
+    /// # let _ = query;
+    /// ```
+    pub fn all() -> EntityQuery {
+        EntityQuery::default()
+    }
+
+    /// Only of this type.
+    ///
+    /// ```
+    /// # use redis_session_client::EntityQuery;
+    /// let query = EntityQuery::all().entity_type("person");
+    /// # let _ = query;
+    /// ```
+    pub fn entity_type(mut self, entity_type: impl AsRef<str>) -> EntityQuery {
+        self.options.set("TYPE", entity_type.as_ref());
+        self
+    }
+
+    /// After the first `offset`, at most `count`.
+    ///
+    /// ```
+    /// # use redis_session_client::EntityQuery;
+    /// let query = EntityQuery::all().limit(10, 10);
+    /// # let _ = query;
+    /// ```
+    pub fn limit(mut self, offset: u32, count: u32) -> EntityQuery {
+        self.options.set("LIMIT", (offset, count));
+        self
+    }
+}
+
+/// `SESSION.ENTITY LIST`: entities, the most recently mentioned first. O(N).
+///
+/// ```
+/// # use redis_session_client::{EntityQuery, request};
+/// assert_eq!(request::entity_list("k", EntityQuery::all()).command().name(), "SESSION.ENTITY LIST");
+/// ```
+pub fn entity_list(key: impl AsRef<[u8]>, query: EntityQuery) -> Request<Vec<Entity>> {
+    begin_group("SESSION.ENTITY", "LIST", key)
+        .options(&query.options)
+        .reads()
+        .replied(|reply| value::list(reply, value::json))
+}
+
+/// `SESSION.ENTITY FORGET`: removes entities; how many.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::entity_forget("k", &["u7"], Write::new()).command().name(), "SESSION.ENTITY FORGET");
+/// ```
+pub fn entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: Write) -> Request<u64> {
+    let mut command = begin_group("SESSION.ENTITY", "FORGET", key).arg(ids.len());
+    for id in ids {
+        command = command.arg(id.as_ref());
+    }
+    command.write_options(&write).replied(value::count)
+}
+
+/// `SESSION.ENTITY RESOLVE`: the entity that a word means: a pronoun, a name, the beginning of one.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::entity_resolve("k", "she").command().name(), "SESSION.ENTITY RESOLVE");
+/// ```
+pub fn entity_resolve(key: impl AsRef<[u8]>, word: impl AsRef<str>) -> Request<Option<Entity>> {
+    begin_group("SESSION.ENTITY", "RESOLVE", key)
+        .arg(word.as_ref())
+        .reads()
+        .replied(|reply| value::optional(reply, value::json))
+}
+
+/// `SESSION.ENTITY RESOLVE … ALL`: every candidate, the most recently mentioned first. `or_any`: all entities where a word names none.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::entity_candidates("k", "she", false).command().name(), "SESSION.ENTITY RESOLVE");
+/// ```
+pub fn entity_candidates(key: impl AsRef<[u8]>, word: impl AsRef<str>, or_any: bool) -> Request<Vec<Entity>> {
+    let mut options = Options::default();
+    if or_any {
+        options.flag("ANY");
+    }
+    options.flag("ALL");
+    begin_group("SESSION.ENTITY", "RESOLVE", key)
+        .arg(word.as_ref())
+        .options(&options)
+        .reads()
+        .replied(|reply| value::list(reply, value::json))
+}
+
+has_write_options!(Mention);

@@ -1,0 +1,608 @@
+//! `EVENT …`, `AGENT …`, `READ`
+
+use std::time::Duration;
+
+use redis::Value;
+use serde_json::Value as Json;
+
+use super::write::{has_write_options, ms};
+use super::{Options, Request, Write, begin, begin_group};
+use crate::{Agent, Entry, Event, HandedOff, Result, Timestamp, value};
+
+/// Something to be recorded: `SESSION.EVENT ADD`.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{NewEvent, SessionCommands, SessionError};
+///
+/// let broke = NewEvent::new("broke").agent("builder").entity("api").state("broke");
+/// assert_eq!(connection.session_event_add("session:1", broke)?, 1);
+/// let review = NewEvent::new("reviewed").if_state("working");
+/// assert!(matches!(connection.session_event_add("session:1", review), Err(SessionError::StateConflict { .. })));
+/// # Ok::<(), SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    event_type: String,
+    options: Options,
+    write: Write,
+}
+
+impl NewEvent {
+    /// Of this type, free text: `modified`, `broke`, `pass`, …
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("modified");
+    /// # let _ = event;
+    /// ```
+    pub fn new(event_type: impl Into<String>) -> NewEvent {
+        NewEvent {
+            event_type: event_type.into(),
+            options: Options::default(),
+            write: Write::new(),
+        }
+    }
+
+    /// Who did it.
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("modified").agent("builder");
+    /// # let _ = event;
+    /// ```
+    pub fn agent(mut self, agent: impl AsRef<str>) -> NewEvent {
+        self.options.set("AGENT", agent.as_ref());
+        self
+    }
+
+    /// An entity that it touched. May be repeated.
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("modified").entity("api").entity("docs");
+    /// # let _ = event;
+    /// ```
+    pub fn entity(mut self, id: impl AsRef<str>) -> NewEvent {
+        self.options.push_counted("ENTITIES", id.as_ref());
+        self
+    }
+
+    /// What changed: a JSON object.
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("modified").change(&serde_json::json!({"file": "a.rs"}));
+    /// # let _ = event;
+    /// ```
+    pub fn change(mut self, change: &Json) -> NewEvent {
+        self.options.set("CHANGE", change.to_string());
+        self
+    }
+
+    /// What that means: a JSON object. Checkpoints merge them.
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("modified").impact(&serde_json::json!({"tests": "3 fail"}));
+    /// # let _ = event;
+    /// ```
+    pub fn impact(mut self, impact: &Json) -> NewEvent {
+        self.options.set("IMPACT", impact.to_string());
+        self
+    }
+
+    /// Only if the session is in this state.
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("reviewed").if_state("review").state("pass");
+    /// # let _ = event;
+    /// ```
+    pub fn if_state(mut self, state: impl AsRef<str>) -> NewEvent {
+        self.options.set("IFSTATE", state.as_ref());
+        self
+    }
+
+    /// Moves the session to this state.
+    ///
+    /// ```
+    /// # use redis_session_client::NewEvent;
+    /// let event = NewEvent::new("broke").state("broke");
+    /// # let _ = event;
+    /// ```
+    pub fn state(mut self, state: impl AsRef<str>) -> NewEvent {
+        self.options.set("STATE", state.as_ref());
+        self
+    }
+}
+
+/// `SESSION.EVENT ADD`: records an event, creating the session if needed; its seq.
+///
+/// ```
+/// # use redis_session_client::{NewEvent, request};
+/// assert_eq!(request::event_add("k", NewEvent::new("pass")).command().name(), "SESSION.EVENT ADD");
+/// ```
+pub fn event_add(key: impl AsRef<[u8]>, event: NewEvent) -> Request<u64> {
+    begin_group("SESSION.EVENT", "ADD", key)
+        .arg(&event.event_type)
+        .options(&event.options)
+        .write_options(&event.write)
+        .replied(value::count)
+}
+
+/// Which events: `SESSION.EVENT RANGE`. A repeated filter means any of them, different filters all of them.
+///
+/// ```
+/// use redis_session_client::EventQuery;
+///
+/// let broke = EventQuery::all().from("pass").to("broke");
+/// let of_builder = EventQuery::after_seq(20).agent("builder").count(100);
+/// # let _ = (broke, of_builder);
+/// ```
+#[derive(Debug, Clone)]
+pub struct EventQuery {
+    start: String,
+    stop: String,
+    options: Options,
+}
+
+impl EventQuery {
+    fn of(start: String, stop: String) -> EventQuery {
+        EventQuery {
+            start,
+            stop,
+            options: Options::default(),
+        }
+    }
+
+    /// All, oldest first.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all();
+    /// # let _ = query;
+    /// ```
+    pub fn all() -> EventQuery {
+        EventQuery::of("-".into(), "+".into())
+    }
+
+    /// What came after this seq.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::after_seq(20);
+    /// # let _ = query;
+    /// ```
+    pub fn after_seq(seq: u64) -> EventQuery {
+        EventQuery::of(format!("({seq}"), "+".into())
+    }
+
+    /// By seq, both ends included.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::seqs(10, 20);
+    /// # let _ = query;
+    /// ```
+    pub fn seqs(start: u64, stop: u64) -> EventQuery {
+        EventQuery::of(start.to_string(), stop.to_string())
+    }
+
+    /// Newest first.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().rev();
+    /// # let _ = query;
+    /// ```
+    pub fn rev(mut self) -> EventQuery {
+        self.options.flag("REV");
+        self
+    }
+
+    /// At most so many.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().rev().count(1);
+    /// # let _ = query;
+    /// ```
+    pub fn count(mut self, events: u32) -> EventQuery {
+        self.options.set("COUNT", events);
+        self
+    }
+
+    /// Of this type.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().event_type("modified");
+    /// # let _ = query;
+    /// ```
+    pub fn event_type(mut self, event_type: impl AsRef<str>) -> EventQuery {
+        self.options.push("TYPE", event_type.as_ref());
+        self
+    }
+
+    /// Of this agent.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().agent("builder");
+    /// # let _ = query;
+    /// ```
+    pub fn agent(mut self, agent: impl AsRef<str>) -> EventQuery {
+        self.options.push("AGENT", agent.as_ref());
+        self
+    }
+
+    /// That touched this entity.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().entity("api");
+    /// # let _ = query;
+    /// ```
+    pub fn entity(mut self, id: impl AsRef<str>) -> EventQuery {
+        self.options.push("ENTITY", id.as_ref());
+        self
+    }
+
+    /// That left this state.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().from("pass");
+    /// # let _ = query;
+    /// ```
+    pub fn from(mut self, state: impl AsRef<str>) -> EventQuery {
+        self.options.set("FROM", state.as_ref());
+        self
+    }
+
+    /// That moved to this state.
+    ///
+    /// ```
+    /// # use redis_session_client::EventQuery;
+    /// let query = EventQuery::all().to("broke");
+    /// # let _ = query;
+    /// ```
+    pub fn to(mut self, state: impl AsRef<str>) -> EventQuery {
+        self.options.set("TO", state.as_ref());
+        self
+    }
+}
+
+/// `SESSION.EVENT RANGE`: events, filtered. O(N) in the events looked at.
+///
+/// ```
+/// # use redis_session_client::{EventQuery, request};
+/// assert_eq!(request::event_range("k", EventQuery::all()).command().name(), "SESSION.EVENT RANGE");
+/// ```
+pub fn event_range(key: impl AsRef<[u8]>, query: EventQuery) -> Request<Vec<Event>> {
+    begin_group("SESSION.EVENT", "RANGE", key)
+        .arg(&query.start)
+        .arg(&query.stop)
+        .options(&query.options)
+        .reads()
+        .replied(|reply| value::list(reply, value::json))
+}
+
+/// `SESSION.EVENT LEN`: how many events. O(1).
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::event_len("k").command().name(), "SESSION.EVENT LEN");
+/// ```
+pub fn event_len(key: impl AsRef<[u8]>) -> Request<u64> {
+    begin_group("SESSION.EVENT", "LEN", key).reads().replied(value::count)
+}
+
+/// An agent that joins: `SESSION.AGENT JOIN`.
+///
+/// ```
+/// use redis_session_client::Join;
+///
+/// let join = Join::new("planner").meta(&serde_json::json!({"model": "large"}));
+/// # let _ = join;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Join {
+    agent: String,
+    options: Options,
+    write: Write,
+}
+
+impl Join {
+    /// An agent of this name.
+    ///
+    /// ```
+    /// # use redis_session_client::Join;
+    /// let join = Join::new("planner");
+    /// # let _ = join;
+    /// ```
+    pub fn new(agent: impl Into<String>) -> Join {
+        Join {
+            agent: agent.into(),
+            options: Options::default(),
+            write: Write::new(),
+        }
+    }
+
+    /// What it says of itself: a JSON object.
+    ///
+    /// ```
+    /// # use redis_session_client::Join;
+    /// let join = Join::new("planner").meta(&serde_json::json!({"model": "large"}));
+    /// # let _ = join;
+    /// ```
+    pub fn meta(mut self, meta: &Json) -> Join {
+        self.options.set("META", meta.to_string());
+        self
+    }
+}
+
+/// `SESSION.AGENT JOIN`: adds an agent, creating the session if needed; whether it is new.
+///
+/// ```
+/// # use redis_session_client::{Join, request};
+/// assert_eq!(request::agent_join("k", Join::new("planner")).command().name(), "SESSION.AGENT JOIN");
+/// ```
+pub fn agent_join(key: impl AsRef<[u8]>, join: Join) -> Request<bool> {
+    begin_group("SESSION.AGENT", "JOIN", key)
+        .arg(&join.agent)
+        .options(&join.options)
+        .write_options(&join.write)
+        .replied(is_one)
+}
+
+/// `SESSION.AGENT LEAVE`: removes an agent, and ends its lease; whether it was there.
+///
+/// ```
+/// # use redis_session_client::{Write, request};
+/// assert_eq!(request::agent_leave("k", "planner", Write::new()).command().name(), "SESSION.AGENT LEAVE");
+/// ```
+pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: Write) -> Request<bool> {
+    begin_group("SESSION.AGENT", "LEAVE", key)
+        .arg(agent.as_ref())
+        .write_options(&write)
+        .replied(is_one)
+}
+
+/// `SESSION.AGENT LIST`: the agents. O(N).
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::agent_list("k").command().name(), "SESSION.AGENT LIST");
+/// ```
+pub fn agent_list(key: impl AsRef<[u8]>) -> Request<Vec<Agent>> {
+    begin_group("SESSION.AGENT", "LIST", key)
+        .reads()
+        .replied(|reply| value::list(reply, value::json))
+}
+
+/// From one agent to another: `SESSION.AGENT HANDOFF`.
+///
+/// ```
+/// use redis_session_client::Handoff;
+///
+/// let handoff = Handoff::new("triage", "billing").note("wants a refund");
+/// # let _ = handoff;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Handoff {
+    from: String,
+    to: String,
+    options: Options,
+    write: Write,
+}
+
+impl Handoff {
+    /// From this agent to that.
+    ///
+    /// ```
+    /// # use redis_session_client::Handoff;
+    /// let handoff = Handoff::new("triage", "billing");
+    /// # let _ = handoff;
+    /// ```
+    pub fn new(from: impl Into<String>, to: impl Into<String>) -> Handoff {
+        Handoff {
+            from: from.into(),
+            to: to.into(),
+            options: Options::default(),
+            write: Write::new(),
+        }
+    }
+
+    /// What the next one should know.
+    ///
+    /// ```
+    /// # use redis_session_client::Handoff;
+    /// let handoff = Handoff::new("triage", "billing").note("wants a refund");
+    /// # let _ = handoff;
+    /// ```
+    pub fn note(mut self, note: impl AsRef<str>) -> Handoff {
+        self.options.set("NOTE", note.as_ref());
+        self
+    }
+}
+
+/// `SESSION.AGENT HANDOFF`: records that an agent hands over, with its lease if it holds one.
+///
+/// ```
+/// # use redis_session_client::{Handoff, request};
+/// assert_eq!(request::agent_handoff("k", Handoff::new("a", "b")).command().name(), "SESSION.AGENT HANDOFF");
+/// ```
+pub fn agent_handoff(key: impl AsRef<[u8]>, handoff: Handoff) -> Request<HandedOff> {
+    begin_group("SESSION.AGENT", "HANDOFF", key)
+        .arg(&handoff.from)
+        .arg(&handoff.to)
+        .options(&handoff.options)
+        .write_options(&handoff.write)
+        .replied(HandedOff::read)
+}
+
+/// `SESSION.AGENT LEASE`: gives an agent the turn for a time, or renews it; the fencing token. O(1).
+///
+/// ```
+/// # use std::time::Duration;
+/// # use redis_session_client::request;
+/// assert_eq!(request::agent_lease("k", "planner", Duration::from_secs(5)).command().name(), "SESSION.AGENT LEASE");
+/// ```
+pub fn agent_lease(key: impl AsRef<[u8]>, agent: impl AsRef<str>, turn: Duration) -> Request<u64> {
+    begin_group("SESSION.AGENT", "LEASE", key)
+        .arg(agent.as_ref())
+        .arg(ms(turn))
+        .replied(value::count)
+}
+
+/// `SESSION.AGENT RELEASE`: ends a lease; whether this token held it. O(1).
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::agent_release("k", 7).command().name(), "SESSION.AGENT RELEASE");
+/// ```
+pub fn agent_release(key: impl AsRef<[u8]>, token: u64) -> Request<bool> {
+    begin_group("SESSION.AGENT", "RELEASE", key).arg(token).replied(is_one)
+}
+
+fn is_one(reply: Value) -> Result<bool> {
+    value::int(reply).map(|number| number == 1)
+}
+
+/// What came after a seq: `SESSION.READ`.
+///
+/// A read that waits ([`Read::block`]) keeps its connection busy, and the connection's own response timeout must be longer: see
+/// [`Follow`](crate::Follow) for a stream that takes care of both.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use std::time::Duration;
+/// use redis_session_client::{Msg, Read, SessionCommands};
+///
+/// connection.session_append("session:1", Msg::user("hello"))?;
+/// let entries = connection.session_read("session:1", Read::after(0).messages().count(10))?;
+/// assert_eq!(entries.len(), 1);
+/// let none = connection.session_read("session:1", Read::after(1).block(Duration::from_millis(1)))?;
+/// assert!(none.is_empty());
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Read {
+    seq: String,
+    options: Options,
+}
+
+impl Read {
+    /// What came after this seq; 0: from the beginning.
+    ///
+    /// ```
+    /// # use redis_session_client::Read;
+    /// let read = Read::after(41);
+    /// # let _ = read;
+    /// ```
+    pub fn after(seq: u64) -> Read {
+        Read {
+            seq: seq.to_string(),
+            options: Options::default(),
+        }
+    }
+
+    /// What comes from now on. Needs [`Read::block`].
+    ///
+    /// ```
+    /// # use redis_session_client::Read;
+    /// let read = Read::from_now();
+    /// # let _ = read;
+    /// ```
+    pub fn from_now() -> Read {
+        Read {
+            seq: "$".into(),
+            options: Options::default(),
+        }
+    }
+
+    /// At most so many entries.
+    ///
+    /// ```
+    /// # use redis_session_client::Read;
+    /// let read = Read::after(0).count(100);
+    /// # let _ = read;
+    /// ```
+    pub fn count(mut self, entries: u32) -> Read {
+        self.options.set("COUNT", entries);
+        self
+    }
+
+    /// Waits for something, at most so long; zero: for ever.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redis_session_client::Read;
+    /// let read = Read::after(41).block(Duration::from_secs(5));
+    /// # let _ = read;
+    /// ```
+    pub fn block(mut self, timeout: Duration) -> Read {
+        self.options.set("BLOCK", ms(timeout));
+        self
+    }
+
+    /// Only messages.
+    ///
+    /// ```
+    /// # use redis_session_client::Read;
+    /// let read = Read::after(0).messages();
+    /// # let _ = read;
+    /// ```
+    pub fn messages(mut self) -> Read {
+        self.options.unset("EVENTS");
+        self.options.flag("MESSAGES");
+        self
+    }
+
+    /// Only events.
+    ///
+    /// ```
+    /// # use redis_session_client::Read;
+    /// let read = Read::after(0).events();
+    /// # let _ = read;
+    /// ```
+    pub fn events(mut self) -> Read {
+        self.options.unset("MESSAGES");
+        self.options.flag("EVENTS");
+        self
+    }
+}
+
+/// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
+///
+/// ```
+/// # use redis_session_client::{Read, request};
+/// assert_eq!(request::read("k", Read::after(0)).command().name(), "SESSION.READ");
+/// ```
+pub fn read(key: impl AsRef<[u8]>, read: Read) -> Request<Vec<Entry>> {
+    begin("SESSION.READ", key)
+        .arg(&read.seq)
+        .options(&read.options)
+        .reads()
+        .replied(|reply| value::list(reply, Entry::read))
+}
+
+/// As [`agent_lease`], until a time in place of for a time.
+///
+/// ```
+/// # use redis_session_client::{Timestamp, request};
+/// assert_eq!(request::agent_lease_until("k", "planner", Timestamp::now()).command().name(), "SESSION.AGENT LEASE");
+/// ```
+pub fn agent_lease_until(key: impl AsRef<[u8]>, agent: impl AsRef<str>, until: Timestamp) -> Request<u64> {
+    begin_group("SESSION.AGENT", "LEASE", key)
+        .arg(agent.as_ref())
+        .arg("PXAT")
+        .arg(until.ms())
+        .replied(value::count)
+}
+
+has_write_options!(NewEvent, Join, Handoff);

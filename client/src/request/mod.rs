@@ -1,0 +1,293 @@
+//! Commands as values: what is sent, where it goes, how its reply is read.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `write.rs` | the options of every command that writes a session |
+//! | `conversation.rs` | `CREATE APPEND RANGE CONTEXT GET GETEX INFO LEN META WINDOW POP REMOVE REDACT COMPACT CLEAR` |
+//! | `entity.rs` | `ENTITY …` |
+//! | `event.rs` | `EVENT …`, `AGENT …`, `READ` |
+//! | `checkpoint.rs` | `CHECKPOINT …`, `FORK`, `ANCHOR …` |
+//! | `directory.rs` | `INDEX …`, `MIGRATE` |
+
+mod checkpoint;
+mod conversation;
+mod directory;
+mod entity;
+mod event;
+mod write;
+
+pub use checkpoint::*;
+pub use conversation::*;
+pub use directory::*;
+pub use entity::*;
+pub use event::*;
+pub use write::*;
+
+use redis::{Arg, Cmd, ToRedisArgs, Value};
+
+use crate::Result;
+
+/// One command, ready to be sent, and how its reply is read.
+///
+/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`Pipeline`](crate::Pipeline) collects
+/// them. They are made by the functions in [`request`](crate::request).
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::request;
+///
+/// let len = request::len("session:1");
+/// assert_eq!(len.key(), b"session:1");
+/// assert_eq!(len.query(&mut connection)?, 0);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Request<T> {
+    pub(crate) command: Command,
+    pub(crate) read: fn(Value) -> Result<T>,
+}
+
+/// What is sent, and where to.
+#[derive(Debug, Clone)]
+pub struct Command {
+    cmd: Cmd,
+    /// Which argument is the key: of group commands the second, of all others the first.
+    key_at: usize,
+    is_read: bool,
+}
+
+impl Command {
+    /// The arguments, for redis-rs.
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// let packed = request::len("k").command().cmd().get_packed_command();
+    /// assert_eq!(packed, b"*2\r\n$11\r\nSESSION.LEN\r\n$1\r\nk\r\n");
+    /// ```
+    pub fn cmd(&self) -> &Cmd {
+        &self.cmd
+    }
+
+    /// The key, by whose slot a cluster routes it.
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::entity_get("k", "e").command().key(), b"k");
+    /// ```
+    pub fn key(&self) -> &[u8] {
+        argument(&self.cmd, self.key_at)
+    }
+
+    /// Whether it writes nothing, so that a replica may answer it.
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// assert!(request::len("k").command().is_read());
+    /// ```
+    pub fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// The command's name, with the subcommand of a group.
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::entity_get("k", "e").command().name(), "SESSION.ENTITY GET");
+    /// ```
+    pub fn name(&self) -> String {
+        let words = (0..self.key_at).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn argument(cmd: &Cmd, at: usize) -> &[u8] {
+    match cmd.args_iter().nth(at) {
+        Some(Arg::Simple(bytes)) => bytes,
+        _ => b"",
+    }
+}
+
+impl<T> Request<T> {
+    /// What is sent, and where to.
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::len("k").command().name(), "SESSION.LEN");
+    /// ```
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
+    /// The key.
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::len("k").key(), b"k");
+    /// ```
+    pub fn key(&self) -> &[u8] {
+        self.command.key()
+    }
+
+    /// Reads a reply that came another way, such as from `EXEC`.
+    ///
+    /// # Errors
+    /// What the reply says, or [`SessionError::UnexpectedReply`](crate::SessionError::UnexpectedReply).
+    ///
+    /// ```
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::len("k").read(redis::Value::Int(3))?, 3);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn read(&self, reply: Value) -> Result<T> {
+        read_reply(reply, self.read).map_err(|error| error.of_command(&self.command.name()))
+    }
+
+    /// Sends it and reads the reply.
+    ///
+    /// # Errors
+    /// What the server replies, what is wrong with the connection, or with the reply.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::len("session:1").query(&mut connection)?, 0);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn query<C: crate::SessionConnection + ?Sized>(&self, connection: &mut C) -> Result<T> {
+        self.read(connection.session_request(&self.command)?)
+    }
+
+    /// Sends it and reads the reply, asynchronously.
+    ///
+    /// # Errors
+    /// What the server replies, what is wrong with the connection, or with the reply.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    /// # use redis_session_client::request;
+    /// assert_eq!(request::len("session:1").query_async(&mut connection).await?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "aio")]
+    pub async fn query_async<C: crate::AsyncSessionConnection + ?Sized>(&self, connection: &mut C) -> Result<T> {
+        self.read(connection.session_request(&self.command).await?)
+    }
+
+    /// The same command with its reply read another way.
+    pub(crate) fn reading<U>(self, read: fn(Value) -> Result<U>) -> Request<U> {
+        Request {
+            command: self.command,
+            read,
+        }
+    }
+}
+
+/// Begins a command whose key is its first argument.
+fn begin(name: &str, key: impl AsRef<[u8]>) -> Command {
+    let mut cmd = redis::cmd(name);
+    cmd.arg(key.as_ref());
+    Command {
+        cmd,
+        key_at: 1,
+        is_read: false,
+    }
+}
+
+/// Begins a command of a group, whose key is its second argument.
+fn begin_group(group: &str, subcommand: &str, key: impl AsRef<[u8]>) -> Command {
+    let mut cmd = redis::cmd(group);
+    cmd.arg(subcommand).arg(key.as_ref());
+    Command {
+        cmd,
+        key_at: 2,
+        is_read: false,
+    }
+}
+
+impl Command {
+    fn arg(mut self, arg: impl ToRedisArgs) -> Command {
+        self.cmd.arg(arg);
+        self
+    }
+
+    /// Option words with their values.
+    fn options(mut self, options: &Options) -> Command {
+        options.write(&mut self.cmd);
+        self
+    }
+
+    fn write_options(mut self, options: &Write) -> Command {
+        options.write(&mut self.cmd);
+        self
+    }
+
+    /// It writes nothing.
+    fn reads(mut self) -> Command {
+        self.is_read = true;
+        self
+    }
+
+    fn replied<T>(self, read: fn(Value) -> Result<T>) -> Request<T> {
+        Request { command: self, read }
+    }
+}
+
+/// Option words with their values, in the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Options(Vec<(&'static str, Vec<Vec<u8>>)>);
+
+impl Options {
+    /// An option that stands once: the last one given counts.
+    fn set<A: ToRedisArgs>(&mut self, word: &'static str, values: A) {
+        self.unset(word);
+        self.push(word, values);
+    }
+
+    fn unset(&mut self, word: &'static str) {
+        self.0.retain(|(known, _)| *known != word);
+    }
+
+    /// An option that may be repeated.
+    fn push<A: ToRedisArgs>(&mut self, word: &'static str, values: A) {
+        self.0.push((word, values.to_redis_args()));
+    }
+
+    /// A word alone.
+    fn flag(&mut self, word: &'static str) {
+        self.unset(word);
+        self.0.push((word, Vec::new()));
+    }
+
+    /// `word n value…`: all values counted, however often it is called.
+    fn push_counted(&mut self, word: &'static str, value: &str) {
+        match self.0.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, values)) => {
+                values.push(value.into());
+                values[0] = (values.len() - 1).to_string().into_bytes();
+            }
+            None => self.0.push((word, vec![b"1".to_vec(), value.into()])),
+        }
+    }
+
+    fn write(&self, cmd: &mut Cmd) {
+        for (word, values) in &self.0 {
+            cmd.arg(*word);
+            for value in values {
+                cmd.arg(value.as_slice());
+            }
+        }
+    }
+}
+
+pub(crate) fn read_reply<T>(reply: Value, read: fn(Value) -> Result<T>) -> Result<T> {
+    match reply {
+        Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
+        reply => read(reply),
+    }
+}

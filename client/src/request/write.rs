@@ -1,0 +1,205 @@
+//! The options of every command that writes a session.
+
+use std::time::Duration;
+
+use redis::Cmd;
+
+use crate::Timestamp;
+
+/// What a write does to the session's expiry. Without one, the expiry slides: to now plus the session's ttl, if it has an expiry.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use std::time::Duration;
+/// use redis_session_client::{Expiry, Msg, SessionCommands, WriteOptions};
+///
+/// let hour = Expiry::After(Duration::from_secs(3600));
+/// connection.session_append("session:1", Msg::user("hello").append().expiry(hour))?;
+/// # let ttl: i64 = redis::cmd("TTL").arg("session:1").query(&mut connection)?;
+/// # assert!((3590..=3600).contains(&ttl));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// The session's ttl from now on, and its expiry after it (`PX`).
+    After(Duration),
+    /// This expiry only (`PXAT`); the ttl stays. A time in the past deletes the session.
+    At(Timestamp),
+    /// No ttl and no expiry (`PERSIST`).
+    Persist,
+    /// The expiry stays as it is (`KEEPTTL`).
+    Keep,
+}
+
+impl Expiry {
+    pub(crate) fn write(self, cmd: &mut Cmd) {
+        match self {
+            Expiry::After(ttl) => cmd.arg("PX").arg(ms(ttl)),
+            Expiry::At(time) => cmd.arg("PXAT").arg(time.ms()),
+            Expiry::Persist => cmd.arg("PERSIST"),
+            Expiry::Keep => cmd.arg("KEEPTTL"),
+        };
+    }
+}
+
+/// Milliseconds of a span; what does not fit is the most there is.
+pub(crate) fn ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Guards, dates and expiry of a write: `<w>` of the command reference.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Msg, SessionCommands, Write, WriteOptions};
+///
+/// connection.session_append("session:1", Msg::user("hello"))?;
+/// assert_eq!(connection.session_clear("session:1", Write::new().if_version(2))?, 1);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Write {
+    if_version: Option<u64>,
+    lease: Option<u64>,
+    at: Option<Timestamp>,
+    expiry: Option<Expiry>,
+}
+
+impl Write {
+    /// A write without any of them.
+    ///
+    /// ```
+    /// # use redis_session_client::Write;
+    /// assert_eq!(Write::new(), Write::default());
+    /// ```
+    pub fn new() -> Write {
+        Write::default()
+    }
+
+    pub(super) fn write(&self, cmd: &mut Cmd) {
+        if let Some(version) = self.if_version {
+            cmd.arg("IFVERSION").arg(version);
+        }
+        if let Some(token) = self.lease {
+            cmd.arg("LEASE").arg(token);
+        }
+        if let Some(at) = self.at {
+            cmd.arg("AT").arg(at.ms());
+        }
+        if let Some(expiry) = self.expiry {
+            expiry.write(cmd);
+        }
+    }
+}
+
+/// What every command that writes a session can be told: [`Write`], and each builder of such a command.
+///
+/// ```
+/// use redis_session_client::{Append, Msg, NewEvent, WriteOptions};
+///
+/// let append: Append = Msg::user("hello").append().if_version(4);
+/// let event: NewEvent = NewEvent::new("modified").lease(7);
+/// # let _ = (append, event);
+/// ```
+pub trait WriteOptions: Sized {
+    /// The options, to be changed.
+    ///
+    /// ```
+    /// # use redis_session_client::{Write, WriteOptions};
+    /// let mut write = Write::new();
+    /// *write.write_options() = Write::new().if_version(1);
+    /// assert_eq!(write, Write::new().if_version(1));
+    /// ```
+    fn write_options(&mut self) -> &mut Write;
+
+    /// Only if the session is at this version; 0: only if there is none yet.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Msg, SessionCommands, SessionError, WriteOptions};
+    ///
+    /// let first = || Msg::user("hello").append().if_version(0);
+    /// connection.session_append("session:1", first())?;
+    /// let second = connection.session_append("session:1", first());
+    /// assert!(matches!(second, Err(SessionError::VersionConflict { version: 2, .. })));
+    /// # Ok::<(), SessionError>(())
+    /// ```
+    fn if_version(mut self, version: u64) -> Self {
+        self.write_options().if_version = Some(version);
+        self
+    }
+
+    /// With the fencing token of the lease that one holds.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use std::time::Duration;
+    /// use redis_session_client::{Create, Msg, SessionCommands, WriteOptions};
+    ///
+    /// connection.session_create("session:1", Create::new())?;
+    /// let token = connection.session_agent_lease("session:1", "planner", Duration::from_secs(5))?;
+    /// connection.session_append("session:1", Msg::user("mine").append().lease(token))?;
+    /// assert!(connection.session_append("session:1", Msg::user("not mine")).is_err());
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn lease(mut self, token: u64) -> Self {
+        self.write_options().lease = Some(token);
+        self
+    }
+
+    /// When the content is from, in place of now.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Msg, Range, SessionCommands, Timestamp, WriteOptions};
+    ///
+    /// let then = Timestamp::from_ms(1_700_000_000_000);
+    /// connection.session_append("session:1", Msg::user("hello").append().at(then))?;
+    /// assert_eq!(connection.session_range_with_meta("session:1", Range::all())?[0].at, then);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn at(mut self, time: Timestamp) -> Self {
+        self.write_options().at = Some(time);
+        self
+    }
+
+    /// What becomes of the expiry, in place of sliding it.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Create, Expiry, SessionCommands, WriteOptions};
+    ///
+    /// connection.session_create("session:1", Create::new().expiry(Expiry::Persist))?;
+    /// let session = connection.session_get("session:1", None)?.expect("it is there");
+    /// assert_eq!(session.expires_at, None);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn expiry(mut self, expiry: Expiry) -> Self {
+        self.write_options().expiry = Some(expiry);
+        self
+    }
+}
+
+impl WriteOptions for Write {
+    fn write_options(&mut self) -> &mut Write {
+        self
+    }
+}
+
+/// Builders of this crate hold their [`Write`] in a field `write`.
+macro_rules! has_write_options {
+    ($($builder:ty),*) => {$(
+        impl crate::WriteOptions for $builder {
+            fn write_options(&mut self) -> &mut crate::Write {
+                &mut self.write
+            }
+        }
+    )*};
+}
+pub(crate) use has_write_options;
