@@ -1,6 +1,9 @@
 //! The argument cursor: option words in any order, each once, and values of known kinds.
 
+use std::sync::Arc;
+
 use redis_session_core::json;
+use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::MAX_TEXT_BYTES;
 use redis_session_core::time::MAX_TIME_MS;
 
@@ -70,6 +73,14 @@ impl<'a> Cursor<'a> {
     pub fn text(&mut self, word: Arg<'a>, name: &str) -> Result<&'a str> {
         let value = self.value(word)?;
         text(value.bytes(), name)
+    }
+
+    /// The option's values behind their number, as in `REFS 2 a b`.
+    pub fn counted(&mut self, word: Arg<'a>, name: &str, min: i64) -> Result<Args<'a>> {
+        let count = self.int(word, name, min, i64::from(u32::MAX))? as usize;
+        let values = self.rest().get(..count).ok_or_else(|| error::syntax(word.bytes()))?;
+        self.at += count;
+        Ok(values)
     }
 }
 
@@ -142,6 +153,11 @@ pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     }
 }
 
+/// The same for each of some words.
+pub fn texts<'a, C: FromIterator<&'a str>>(words: Args<'a>, name: &str) -> Result<C> {
+    words.iter().map(|word| text(word.bytes(), name)).collect()
+}
+
 /// A JSON argument that must be an object.
 pub fn object<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a str> {
     utf8(object_bytes(ctx, bytes, name)?, name)
@@ -208,6 +224,34 @@ pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
             _ => None,
         },
     )
+}
+
+/// `[LIMIT name n] …`, each name once.
+#[derive(Default)]
+pub struct GivenLimits {
+    given: Vec<(LimitName, u64)>,
+}
+
+impl GivenLimits {
+    /// Takes what follows the word `LIMIT`.
+    pub fn take<'a>(&mut self, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<()> {
+        let (name, value) = (cursor.value(word)?, cursor.value(word)?);
+        let limit = Limits::named(name.bytes())
+            .filter(|limit| self.given.iter().all(|(known, _)| known != limit))
+            .ok_or_else(|| error::syntax(name.bytes()))?;
+        let value = int(value.bytes(), limit.name, 0, limit.max as i64)?;
+        self.given.push((limit, value as u64));
+        Ok(())
+    }
+
+    /// The configured limits, with these in place of theirs.
+    pub fn over_defaults(&self) -> Arc<Limits> {
+        let mut limits = settings::default_limits();
+        for (limit, value) in &self.given {
+            Arc::make_mut(&mut limits).set(*limit, *value);
+        }
+        limits
+    }
 }
 
 /// When the key is to expire, as `<w>` says it.

@@ -3,9 +3,7 @@
 //! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
 //! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
 
-use std::sync::Arc;
-
-use redis_session_core::layout::{self, Format, Migrated, Migration, Source};
+use redis_session_core::layout::{self, Format, Migrated, Migration};
 use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::Now;
 use redis_session_core::Session;
@@ -39,16 +37,9 @@ pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<B
         return None;
     }
     let value = ctx.read_foreign(key, kind)?;
-    let sources = [value.source()?];
-    let legacy = match &sources[0] {
-        // Its elements are judged while they are read.
-        Source::List(_) => layout::recognise(&sources, None).ok()?,
-        source => layout::recognise(&sources, Some(layout::recognise_alone(source)?)).ok()?,
-    };
+    let source = value.source()?;
+    let legacy = layout::read_alone(&source)?;
     let format = legacy.format();
-    if format == Format::Motorhead {
-        return None;
-    }
     let migration = Migration {
         id: None,
         new_id,
@@ -93,7 +84,6 @@ pub fn carried_limits() -> impl Iterator<Item = LimitName> {
 pub fn record(ctx: &Ctx, key: &[u8], format: Format, done: &Migrated) {
     info::MIGRATED.add(1);
     info::MALFORMED.add(done.malformed);
-    info::EVICTED.add(done.evicted);
     let line = format!(
         "migrated {} at '{}': {} messages, {} events, {} entities, {} elements set aside",
         format.name(),
@@ -159,15 +149,4 @@ impl<'c> Reading<'c> {
             Reading::Legacy(pending) => pending.expires_at_ms,
         }
     }
-}
-
-/// The limits of the command that a primary sends: see [`add_facts`].
-pub fn limits_with(given: &[(&'static str, u64)]) -> Arc<Limits> {
-    let mut limits = settings::default_limits();
-    for (name, value) in given {
-        if let Some(limit) = Limits::named(name.as_bytes()) {
-            Arc::make_mut(&mut limits).set(limit, *value);
-        }
-    }
-    limits
 }

@@ -35,6 +35,19 @@ pub fn may_be_on(level: Level) -> bool {
     settings::PUBLISH.get() >= level as i32
 }
 
+/// Lets those that wait for `key` read what has just been recorded there, and publishes it.
+pub fn recorded(ctx: &Ctx, key: Arg<'_>, publication: Publication<'_>) {
+    ctx.signal_ready(key);
+    one(ctx, key, publication);
+}
+
+/// Publishes what is no message, where the setting says so.
+pub fn one(ctx: &Ctx, key: Arg<'_>, publication: Publication<'_>) {
+    if is_on(ctx, Level::Events) {
+        publish(ctx, key, [publication]);
+    }
+}
+
 /// Publishes what was recorded at `key`, where [`is_on`] said so.
 pub fn publish<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
     let mut channel = Vec::with_capacity(32 + key.bytes().len());

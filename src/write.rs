@@ -27,7 +27,7 @@ pub struct Target<'c> {
     migrated: Option<Migrated>,
     /// The expiry that goes with the value from its creation on, where this command made it.
     created: Option<CreatedExpiry>,
-    /// Messages that went with a change of something else.
+    /// Messages that went with a change of something else, or when the session was made elsewhere.
     evicted: u64,
 }
 
@@ -177,6 +177,7 @@ impl<'c> Target<'c> {
         }
         ctx.replicate(&effect);
         migration::record(ctx, &key, format, &done);
+        info::EVICTED.add(done.evicted);
         self.migrated = Some(done);
     }
 
@@ -234,6 +235,17 @@ impl<'c> Target<'c> {
         check_guards_of(self.session(), options, moment)
     }
 
+    /// Makes a session of the configured defaults where there is none, and returns it for replicas then.
+    #[inline]
+    pub fn create_if_missing(&mut self, options: &WriteOptions, moment: &Moment) -> Option<NewSession<'static>> {
+        if self.session().is_some() {
+            return None;
+        }
+        let new = NewSession::implicit();
+        self.create(&new, options, moment);
+        Some(new)
+    }
+
     /// Makes the session that is not there yet, and tells replicas of it with everything explicit.
     #[inline(never)]
     pub fn create(&mut self, new: &NewSession<'_>, options: &WriteOptions, moment: &Moment) {
@@ -253,12 +265,14 @@ impl<'c> Target<'c> {
         self.put(session, created);
     }
 
-    /// Puts a session that has been made elsewhere in place of whatever is at the key; its ttl is the default.
-    pub fn place(&mut self, mut session: Session, options: &WriteOptions, moment: &Moment) {
+    /// Puts a session that has been made elsewhere, out of which `evicted` messages fell, in place of whatever is at the key; its ttl is the
+    /// default.
+    pub fn place(&mut self, mut session: Session, evicted: u64, options: &WriteOptions, moment: &Moment) {
         let mut created = CreatedExpiry::of(session.ttl_ms(), options, moment);
         created.replaces = !self.is_missing();
         session.set_ttl_ms(created.ttl_ms);
         self.put(session, created);
+        self.evicted += evicted;
     }
 
     fn put(&mut self, session: Session, created: CreatedExpiry) {

@@ -8,6 +8,22 @@ pub enum Failure {
     Usage(String),
     /// The connection or the server.
     Server(String),
+    /// The connection broke, or the server is not ready: trying again may help.
+    Lost(String),
+    /// What was asked for is not there, or is something else.
+    NotFound(String),
+    /// What was to be written could not be.
+    Output(String),
+}
+
+impl Failure {
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::NotFound(_) | Failure::Output(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Server(_) | Failure::Lost(_) => 3,
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -15,7 +31,11 @@ pub type Result<T> = std::result::Result<T, Failure>;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::Server(text) => f.write_str(text),
+            Failure::Usage(text)
+            | Failure::Server(text)
+            | Failure::Lost(text)
+            | Failure::NotFound(text)
+            | Failure::Output(text) => f.write_str(text),
         }
     }
 }
@@ -38,6 +58,12 @@ impl Refusal {
         self.code == code
     }
 
+    /// The address of an `ASK 3999 host:port`.
+    pub fn asked_address(&self) -> Option<(String, u16)> {
+        let (host, port) = self.text.rsplit_once(' ')?.1.rsplit_once(':')?;
+        self.is("ASK").then_some((host.to_owned(), port.parse().ok()?))
+    }
+
     /// The slot is elsewhere, now or for this one key.
     pub fn is_redirection(&self) -> bool {
         ["MOVED", "ASK", "TRYAGAIN"].contains(&self.code.as_str())
@@ -46,6 +72,10 @@ impl Refusal {
     /// An error that every further command would meet, too.
     pub fn failure(&self) -> Option<Failure> {
         let next = match self.code.as_str() {
+            // Not for one key: for the command.
+            "NOPERM" if self.text.contains(" to run ") => {
+                "The user may not do that: ACL SETUSER … +… , or another one with --user and -a."
+            }
             "READONLY" => "This is a replica: connect to its primary.",
             "OOM" => "The server is at its maxmemory: raise it (CONFIG SET maxmemory), then run this again.",
             "MISCONF" | "NOREPLICAS" => "The server takes no writes: see its log, then run this again.",
@@ -54,6 +84,10 @@ impl Refusal {
             "NOAUTH" | "WRONGPASS" => "Give the password with -a, or in REDISCLI_AUTH, and the user with --user.",
             _ => return None,
         };
-        Some(Failure::Server(format!("the server says: {self}\n{next}")))
+        let text = format!("the server says: {self}\n{next}");
+        match self.code.as_str() {
+            "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" => Some(Failure::Lost(text)),
+            _ => Some(Failure::Server(text)),
+        }
     }
 }

@@ -2,28 +2,45 @@
 //!
 //! ```text
 //!  main.rs       the subcommands and the exit codes
-//!  connection.rs the connection flags of redis-cli; one connection, or all primaries of a cluster
+//!  connection/   the connection flags of redis-cli; one connection, or all primaries of a cluster
 //!  failure.rs    what ends the program, and what to do about it
+//!  output.rs     standard output, which may be closed or full
 //!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
 //!  migrate/      walks a database and turns older layouts into sessions
-//!  import/       brings in what no single command can: a hash a message, session files
+//!  import/       brings in what no single command can: a hash a message, session files, lines of JSON
+//!  export/       writes values as lines of JSON
+//!  ls/           lists sessions
+//!  top/          shows what happens, live
+//!  show/         a conversation as people read it
+//!  tail.rs       follows one live
+//!  timeline/     draws its events and states
+//!  term/         colours, columns and times of what is read on a terminal
+//!  manual.rs     completions and manual pages
 //! ```
 //!
-//! Exit codes: 0 all is well; 1 something was skipped or set aside, and `--strict` was given; 2 usage; 3 the connection or the server;
+//! Exit codes: 0 all is well; 1 not all of it was done, or what was asked for is not there; 2 usage; 3 the connection or the server;
 //! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
 
 mod connection;
+mod export;
 mod failure;
 mod import;
+mod ls;
+mod manual;
 mod migrate;
+mod output;
 mod progress;
+mod show;
+mod tail;
+mod term;
+mod timeline;
+mod top;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use failure::Failure;
+use output::print;
 
 /// Sessions in Redis, from the command line.
 #[derive(Parser)]
@@ -52,13 +69,29 @@ enum Command {
         #[command(subcommand)]
         source: import::Source,
     },
+    /// Show a conversation as people read it: messages, tool calls, events, checkpoints, entities
+    Show(show::Flags),
+    /// Follow a session live: the last messages, and what comes
+    Tail(tail::Flags),
+    /// Write sessions as lines of JSON that `import jsonl` brings back as they were
+    Export(export::Flags),
+    /// List the sessions of a directory, or of a whole database or cluster
+    Ls(ls::Flags),
+    /// Show what happens, live: sessions, rates, memory, waiting readers
+    Top(top::Flags),
+    /// Print completions for a shell
+    Completions(manual::CompletionsFlags),
+    /// Print the manual page, or write one for each subcommand into a folder
+    Man(manual::ManFlags),
+    /// Draw events and states over time, a lane an agent: in text, or as SVG
+    Timeline(timeline::Flags),
 }
 
 /// How a command ended that did its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Fine,
-    /// Something was skipped or set aside. An error only for who said `--strict`.
+    /// Something was skipped or set aside: an error where that was not to be expected, or `--strict` was given.
     Incomplete,
     Interrupted,
 }
@@ -73,26 +106,27 @@ impl Outcome {
     }
 }
 
-/// To standard output. Whoever closed it, as `head` does, has read enough.
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let connection = &arguments.connection;
     let done = match arguments.command {
-        Command::Migrate(flags) => migrate::run(&arguments.connection, &flags),
-        Command::Import { source } => import::run(&arguments.connection, &source),
+        Command::Migrate(flags) => migrate::run(connection, &flags),
+        Command::Import { source } => import::run(connection, &source),
+        Command::Show(flags) => show::run(connection, &flags),
+        Command::Tail(flags) => tail::run(connection, &flags),
+        Command::Timeline(flags) => timeline::run(connection, &flags),
+        Command::Export(flags) => export::run(connection, &flags),
+        Command::Ls(flags) => ls::run(connection, &flags),
+        Command::Top(flags) => top::run(connection, &flags),
+        Command::Completions(flags) => manual::completions(&flags),
+        Command::Man(flags) => manual::pages(&flags),
     };
     match done {
+        Ok(Outcome::Fine) if output::is_lost() => Outcome::Incomplete.exit_code(),
         Ok(outcome) => outcome.exit_code(),
         Err(failure) => {
             eprintln!("error: {failure}");
-            match failure {
-                Failure::Usage(_) => ExitCode::from(2),
-                Failure::Server(_) => ExitCode::from(3),
-            }
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -36,13 +36,23 @@ pub struct Progress {
     done: AtomicU64,
     sessions: AtomicU64,
     messages: AtomicU64,
+    has_messages: bool,
     began: Instant,
     printed: Mutex<Instant>,
 }
 
 impl Progress {
-    /// Of so many keys or files, as far as is known.
+    /// Of so many keys or files, as far as is known, in which there are sessions and messages.
     pub fn new(what: &'static str, total: u64) -> Progress {
+        Progress::with(what, total, true)
+    }
+
+    /// Of values that are taken whole: of their messages nothing is known.
+    pub fn of_values(what: &'static str, total: u64) -> Progress {
+        Progress::with(what, total, false)
+    }
+
+    fn with(what: &'static str, total: u64, has_messages: bool) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total);
             let template =
@@ -58,6 +68,7 @@ impl Progress {
             done: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
             messages: AtomicU64::new(0),
+            has_messages,
             began: Instant::now(),
             printed: Mutex::new(Instant::now()),
         }
@@ -77,10 +88,13 @@ impl Progress {
         let sessions = self.sessions.fetch_add(sessions, Ordering::Relaxed) + sessions;
         let messages = self.messages.fetch_add(messages, Ordering::Relaxed) + messages;
         let seconds = self.began.elapsed().as_secs_f64().max(0.001);
-        let per_second = messages as f64 / seconds;
+        let what_is_done = match self.has_messages {
+            true => format!("{sessions} sessions, {:.0} messages/s", messages as f64 / seconds),
+            false => format!("{sessions} values, {:.0}/s", sessions as f64 / seconds),
+        };
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-            bar.set_message(format!("{sessions} sessions, {per_second:.0} messages/s"));
+            bar.set_message(what_is_done);
             return;
         }
         let Ok(mut printed) = self.printed.lock() else { return };
@@ -88,9 +102,7 @@ impl Progress {
             *printed = Instant::now();
             let left = seconds * (total - done) as f64 / done.max(1) as f64;
             let what = self.what;
-            eprintln!(
-                "{done} of {total} {what}, {sessions} sessions, {messages} messages, {per_second:.0} messages/s, {left:.0} s left"
-            );
+            eprintln!("{done} of {total} {what}, {what_is_done}, {left:.0} s left");
         }
     }
 

@@ -1,11 +1,15 @@
 //! The binary on real servers: one binary of tests, one module a subcommand.
 
+mod connection;
+mod export;
 mod import;
+mod ls;
 mod migrate;
+mod top;
 
 use std::process::{Command, Output, Stdio};
 
-use redis_session_tests::Server;
+use redis_session_tests::{Cluster, Server};
 
 /// The program, connected to this server.
 fn program(server: &Server, words: &str) -> Command {
@@ -17,6 +21,34 @@ fn program(server: &Server, words: &str) -> Command {
         .args(words.split_whitespace())
         .stdin(Stdio::null());
     command
+}
+
+/// The same, connected to one node of a cluster, and told that it is one.
+fn cluster_program(cluster: &Cluster, words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-session"));
+    command
+        .env_remove("REDISCLI_AUTH")
+        .args(["-c", "-p", &cluster.node(0).port().to_string()])
+        .args(words.split_whitespace())
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs any of them; it must end with this code. What it printed and what it said.
+#[track_caller]
+fn ends(command: &mut Command, code: i32) -> (String, String) {
+    let output = command.output().expect("the program runs");
+    let (out, err) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(code), "{command:?}\n{out:.2000}\n{err}");
+    (out, err)
+}
+
+/// What it prints, an object a line.
+fn objects(out: &str) -> Vec<serde_json::Value> {
+    let objects = out.lines().map(serde_json::from_str);
+    objects
+        .map(|object| object.unwrap_or_else(|error| panic!("{error} in {out:.2000}")))
+        .collect()
 }
 
 fn stdout(output: &Output) -> String {

@@ -103,7 +103,7 @@ macro_rules! commands {
 commands! {
     /// `SESSION.CREATE`: creates a session. An existing one is [`BusyKey`](crate::SessionError::BusyKey), or opened. O(1).
     session_create(key: impl AsRef<[u8]>, create: Create) -> Created = request::create(key, create);
-    "session_create(\"session:2\", Create::new().state(\"planning\"))" => "assert!(reply.created);"
+    "session_create(\"session:3\", Create::new().state(\"planning\"))" => "assert!(reply.created);"
 
     /// `SESSION.APPEND`: appends messages, creating the session if needed, and applies its window. O(N) in the messages given, and in
     /// those that fall out.
@@ -234,9 +234,9 @@ commands! {
         request::agent_lease(key, agent, turn);
     "session_agent_lease(\"session:1\", \"clerk\", std::time::Duration::from_secs(5))" => "assert!(reply > 0);"
 
-    /// `SESSION.AGENT RELEASE`: ends a lease; whether this token held it. O(1).
-    session_agent_release(key: impl AsRef<[u8]>, token: u64) -> bool = request::agent_release(key, token);
-    "session_agent_release(\"session:1\", 7)" => "assert!(!reply);"
+    /// `SESSION.AGENT RELEASE`: ends a lease. [`LeaseLost`](crate::SessionError::LeaseLost) if the token does not hold it. O(1).
+    session_agent_release(key: impl AsRef<[u8]>, token: u64) -> () = request::agent_release(key, token);
+    "session_agent_release(\"session:2\", 1)" => "assert_eq!(reply, ());"
 
     /// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
     session_read(key: impl AsRef<[u8]>, read: Read) -> Vec<Entry> = request::read(key, read);
@@ -268,7 +268,7 @@ commands! {
     /// `SESSION.FORK`: makes a session that goes on from another; its id. Does not grow with the history.
     session_fork(source: impl AsRef<[u8]>, destination: impl AsRef<[u8]>, fork: Fork) -> SessionId =
         request::fork(source, destination, fork);
-    "session_fork(\"session:1\", \"session:2\", Fork::new().upto(1))" => "assert_eq!(reply.uuid().get_version_num(), 7);"
+    "session_fork(\"session:1\", \"session:3\", Fork::new().upto(1))" => "assert_eq!(reply.uuid().get_version_num(), 7);"
 
     /// `SESSION.ANCHOR ADD`: adds what a session did to an entity, in place of what it did before; how many are kept.
     session_anchor_add(key: impl AsRef<[u8]>, anchor: NewAnchor) -> u64 = request::anchor_add(key, anchor);

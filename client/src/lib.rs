@@ -23,6 +23,7 @@
 //! | `commands.rs` | [`SessionCommands`], [`AsyncSessionCommands`]: one method a command |
 //! | [`request`] | the same as values, with builders for their options |
 //! | `pipeline.rs` | [`Pipeline`]: many in one round trip |
+//! | `store/` | `SessionStore`, `SessionHandle`, `Turn`, `Follow`, with `tokio-comp`: what a program holds |
 //! | `connection.rs` | [`SessionConnection`], [`AsyncSessionConnection`]: where commands go, cluster routing |
 //! | `reply.rs`, `message.rs`, `id.rs`, `time.rs` | what is replied, typed |
 //! | `error.rs` | [`SessionError`]: a variant for each error word |
@@ -48,6 +49,8 @@ mod message;
 mod pipeline;
 mod reply;
 pub mod request;
+#[cfg(feature = "tokio-comp")]
+mod store;
 mod time;
 mod value;
 
@@ -67,7 +70,9 @@ pub use reply::{
 };
 pub use request::{
     Append, Content, ContextOptions, Create, EntityQuery, EventQuery, Expiry, Fork, GetEx, Handoff, IndexAdd,
-    IndexQuery, Join, Mention, Migrate, Msg, NewAnchor, NewCheckpoint, NewEvent, Range, Read, Window, Write,
+    IndexQuery, Join, Mention, Migrate, Msg, NewAnchor, NewCheckpoint, NewEvent, Range, Read, Request, Window, Write,
     WriteOptions,
 };
+#[cfg(feature = "tokio-comp")]
+pub use store::{Connect, Draft, Follow, Retry, SessionHandle, SessionStore, Turn};
 pub use time::{BadTimestamp, Timestamp};

@@ -242,35 +242,14 @@ pub const HANDOFF: &str = "handoff";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{self, at, START_MS};
     use crate::limits::Limits;
-    use crate::session::Creation;
     use proptest::prelude::*;
-    use std::sync::Arc;
-
-    const START_MS: i64 = 1_768_384_800_000;
-
-    fn at(now_ms: i64) -> Now {
-        Now {
-            now_ms,
-            content_ms: now_ms,
-            compress_after_bytes: 0,
-        }
-    }
 
     fn session(max_agents: u64) -> Session {
-        Session::create(&Creation {
-            id: uuid::Uuid::from_u128(1),
-            created_at_ms: START_MS,
-            now_ms: START_MS,
-            ttl_ms: 0,
-            limits: Arc::new(Limits {
-                max_agents,
-                ..Limits::default()
-            }),
-            scope: None,
-            state: None,
-            meta: None,
-            pins: &[],
+        fixture::session(Limits {
+            max_agents,
+            ..Limits::default()
         })
     }
 

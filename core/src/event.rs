@@ -444,36 +444,15 @@ fn matches(body: &[u8], range: &EventRange<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{self, at, ALL_EVENTS as ALL, START_MS};
     use crate::limits::Limits;
-    use crate::session::Creation;
     use proptest::prelude::*;
-    use std::sync::Arc;
-
-    const START_MS: i64 = 1_768_384_800_000;
-
-    fn at(now_ms: i64) -> Now {
-        Now {
-            now_ms,
-            content_ms: now_ms,
-            compress_after_bytes: 64,
-        }
-    }
 
     fn session(event_maxlen: u64, event_ttl_s: u64) -> Session {
-        Session::create(&Creation {
-            id: uuid::Uuid::from_u128(1),
-            created_at_ms: START_MS,
-            now_ms: START_MS,
-            ttl_ms: 0,
-            limits: Arc::new(Limits {
-                event_maxlen,
-                event_ttl_s,
-                ..Limits::default()
-            }),
-            scope: None,
-            state: None,
-            meta: None,
-            pins: &[],
+        fixture::session(Limits {
+            event_maxlen,
+            event_ttl_s,
+            ..Limits::default()
         })
     }
 
@@ -484,18 +463,6 @@ mod tests {
         });
         all
     }
-
-    const ALL: EventRange<'static> = EventRange {
-        from: 0,
-        to: u64::MAX,
-        rev: false,
-        count: u64::MAX,
-        kinds: &[],
-        agents: &[],
-        entities: &[],
-        from_state: None,
-        to_state: None,
-    };
 
     #[test]
     fn an_event_is_shown_as_documented() {

@@ -194,45 +194,11 @@ mod tests {
     use super::*;
     use crate::checkpoint::{Fork, NewCheckpoint, Part};
     use crate::event::NewEvent;
+    use crate::fixture::{append, at, session, START_MS};
     use crate::limits::Limits;
     use crate::message;
-    use crate::session::{Creation, Incoming, Now};
+    use crate::session::Incoming;
     use proptest::prelude::*;
-    use std::sync::Arc;
-
-    const START_MS: i64 = 1_768_384_800_000;
-
-    fn at(now_ms: i64) -> Now {
-        Now {
-            now_ms,
-            content_ms: now_ms,
-            compress_after_bytes: 64,
-        }
-    }
-
-    fn session(limits: Limits) -> Session {
-        Session::create(&Creation {
-            id: uuid::Uuid::from_u128(1),
-            created_at_ms: START_MS,
-            now_ms: START_MS,
-            ttl_ms: 0,
-            limits: Arc::new(limits),
-            scope: None,
-            state: None,
-            meta: None,
-            pins: &[],
-        })
-    }
-
-    fn append(session: &mut Session, body: &str, now_ms: i64) {
-        let facts = message::read(body.as_bytes()).unwrap();
-        let incoming = Incoming {
-            facts,
-            body: body.as_bytes(),
-            tokens: None,
-        };
-        session.append(&[incoming], None, at(now_ms), None);
-    }
 
     fn add_event(session: &mut Session, now_ms: i64) {
         let event = NewEvent {

@@ -117,24 +117,13 @@ pub(crate) fn put_time_ms(out: &mut Vec<u8>, time_ms: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
     use crate::limits::Limits;
-    use crate::session::Creation;
     use crate::{Anchors, Directory, Session};
-    use std::sync::Arc;
 
     #[test]
     fn the_three_types_are_told_apart_and_no_decoder_takes_another_ones_payload() {
-        let session = Session::create(&Creation {
-            id: uuid::Uuid::nil(),
-            created_at_ms: 0,
-            now_ms: 0,
-            ttl_ms: 0,
-            limits: Arc::new(Limits::default()),
-            scope: None,
-            state: None,
-            meta: None,
-            pins: &[],
-        });
+        let session = fixture::session(Limits::default());
         let (session, directory) = (session.encode_whole(), Directory::default().encode_whole());
         let anchors = Anchors::default().encode_whole();
         assert_eq!(PayloadKind::of(&session), Some(PayloadKind::Session));

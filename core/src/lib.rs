@@ -57,6 +57,8 @@ pub mod directory;
 mod document;
 pub mod entity;
 pub mod event;
+#[cfg(test)]
+mod fixture;
 pub mod follow;
 pub mod glob;
 pub mod hash;

@@ -18,7 +18,7 @@
 //! tool messages) is decided by [`Messages::evict_by_survey`], which walks all headers.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use smallvec::SmallVec;
 
@@ -852,6 +852,26 @@ impl Messages {
         }
         if let Some(aside) = self.aside() {
             let _ = aside.scan_rev(aside.position_of_seq(end), each);
+        }
+    }
+
+    /// Gives every message from between these times, both included, in the order of the seqs or against it, until told to stop.
+    ///
+    /// Cost: O(chunks + messages of the chunks whose times reach into these).
+    pub fn scan_times<B>(
+        &self,
+        times: &RangeInclusive<i64>,
+        rev: bool,
+        mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) {
+        let mut logs = [self.aside(), Some(&self.main)];
+        if rev {
+            logs.reverse();
+        }
+        for log in logs.into_iter().flatten() {
+            if log.scan_times(times, rev, &mut each).is_break() {
+                return;
+            }
         }
     }
 

@@ -65,7 +65,8 @@ impl Session {
 
     /// Gives the messages of a range in its order.
     ///
-    /// Cost: O(messages given + log chunks); by time, or with `maxage` while something is hidden, O(messages) headers.
+    /// Cost: O(messages given + log chunks); by time O(chunks) and the headers of those whose times reach into the range; with `maxage` while
+    /// something is hidden, O(messages) headers.
     #[inline]
     pub fn range(&self, range: &Range<'_>, now_ms: i64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>)) {
         let mut left = range.count;
@@ -130,17 +131,7 @@ impl Session {
                 self.between_seqs(first, last, range.rev, filtered);
             }
             Bounds::Seq { from, to } => self.between_seqs(from, to, range.rev, filtered),
-            Bounds::Time { from_ms, to_ms } => {
-                let timed = |head: &Head<'_>, body: &mut Body<'_>| match (from_ms..=to_ms).contains(&head.time_ms) {
-                    true => filtered(head, body),
-                    false => ControlFlow::Continue(()),
-                };
-                if range.rev {
-                    self.messages.scan_rev(u64::MAX, timed);
-                } else {
-                    self.messages.scan(timed);
-                }
-            }
+            Bounds::Time { from_ms, to_ms } => self.messages.scan_times(&(from_ms..=to_ms), range.rev, filtered),
         }
     }
 

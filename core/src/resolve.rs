@@ -79,29 +79,16 @@ fn has_word_beginning(text: &str, beginning: &str) -> bool {
 mod tests {
     use super::*;
     use crate::entity::Mention;
+    use crate::fixture::{self, at, START_MS};
     use crate::limits::Limits;
-    use crate::session::{Creation, Now};
+    use crate::session::Now;
     use proptest::prelude::*;
     use std::sync::Arc;
 
-    const NOW: Now = Now {
-        now_ms: 1_768_384_800_000,
-        content_ms: 1_768_384_800_000,
-        compress_after_bytes: 0,
-    };
+    const NOW: Now = at(START_MS);
 
     fn session(entities: &[(&str, &str, &str, &[&str])]) -> Session {
-        let mut session = Session::create(&Creation {
-            id: uuid::Uuid::from_u128(1),
-            created_at_ms: NOW.now_ms,
-            now_ms: NOW.now_ms,
-            ttl_ms: 0,
-            limits: Arc::new(Limits::default()),
-            scope: None,
-            state: None,
-            meta: None,
-            pins: &[],
-        });
+        let mut session = fixture::session(Limits::default());
         let mentions: Vec<Mention<'_>> = entities
             .iter()
             .map(|(id, name, kind, aliases)| Mention {

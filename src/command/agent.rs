@@ -10,9 +10,9 @@ use crate::args::{self, is, once, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
-use crate::publish::{self, Level, Publication};
+use crate::publish::{self, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Target};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.AGENT",
@@ -173,12 +173,7 @@ impl Handler for AgentJoin {
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
         target.check_guards(&options, &moment)?;
-        let mut new_session = None;
-        if target.session().is_none() {
-            let new = NewSession::implicit();
-            target.create(&new, &options, &moment);
-            new_session = Some(new);
-        }
+        let new_session = target.create_if_missing(&options, &moment);
         let joined = target.change_beside_messages(|session| session.join(agent, meta, !moment.obeys, moment.now));
         let joined = joined.unwrap_or(Joined::Known);
         if let Joined::Full { max_agents } = joined {
@@ -195,7 +190,7 @@ impl Handler for AgentJoin {
             effect.word(Word::Meta).arg(meta);
         }
         settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.agent"]);
-        if is_new && publish::is_on(ctx, Level::Events) {
+        if is_new {
             let publication = Publication {
                 seq: last_seq,
                 kind: "join",
@@ -203,7 +198,7 @@ impl Handler for AgentJoin {
                 agent: Some(agent),
                 time_ms: moment.now.content_ms,
             };
-            publish::publish(ctx, key, [publication]);
+            publish::one(ctx, key, publication);
         }
         Ok(())
     }
@@ -277,17 +272,14 @@ impl Handler for AgentHandOff {
         }
         let changed = Changed { count: 1, evicted: 0 };
         settled.finish(ctx, key, effect, &[], changed, c"session.agent");
-        ctx.signal_ready(key);
-        if publish::is_on(ctx, Level::Events) {
-            let publication = Publication {
-                seq,
-                kind: "event",
-                type_name: Some(HANDOFF),
-                agent: Some(from),
-                time_ms: moment.now.content_ms,
-            };
-            publish::publish(ctx, key, [publication]);
-        }
+        let publication = Publication {
+            seq,
+            kind: "event",
+            type_name: Some(HANDOFF),
+            agent: Some(from),
+            time_ms: moment.now.content_ms,
+        };
+        publish::recorded(ctx, key, publication);
         Ok(())
     }
 }

@@ -96,17 +96,9 @@ fn parse_add<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             let id = cursor.int(word, "CHECKPOINT", 0, i64::MAX)?;
             once(&mut request.checkpoint_id, word, id as u64)?;
         } else if is(word, "IMPACTS") {
-            let count = cursor.int(word, "IMPACTS", 0, i64::from(u32::MAX))? as usize;
-            let rest = cursor.rest();
-            if count > rest.len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            let mut ids = Vec::with_capacity(count);
-            for _ in 0..count {
-                ids.push(cursor.text(word, "IMPACTS")?);
-            }
+            request.impact_args = cursor.counted(word, "IMPACTS", 0)?;
+            let ids = args::texts(request.impact_args, "IMPACTS")?;
             once(&mut request.impacts, word, ids)?;
-            request.impact_args = &rest[..count];
         } else if is(word, "PERF") {
             let number = number(cursor.value(word)?.bytes())?;
             once(&mut request.perf, word, number)?;

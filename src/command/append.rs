@@ -303,7 +303,6 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
 
     let mut target = Target::open(ctx, key)?;
     let print = request.dedup.map(|token| (token, tail_fingerprint(request.tail_args)));
-    let mut new = None;
     match (target.session(), print) {
         (Some(session), Some((token, print))) if !moment.obeys => match session.seen(token, print) {
             Seen::Never => {}
@@ -324,11 +323,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         _ => {}
     }
     target.check(&request.options, &moment)?;
-    if target.session().is_none() {
-        let session = NewSession::implicit();
-        target.create(&session, &request.options, &moment);
-        new = Some(session);
-    }
+    let new = target.create_if_missing(&request.options, &moment);
     let mut evicted: Option<Vec<Vec<u8>>> = request.evicted.then(Vec::new);
     let appended = target.change(|session| {
         let appended = session.append(batch, request.maxlen, moment.now, evicted.as_mut());

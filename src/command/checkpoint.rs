@@ -10,7 +10,7 @@ use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
 use crate::ffi::{entry, entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler, Word};
 use crate::migration::Reading;
-use crate::publish::{self, Level, Publication};
+use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, opt, token, Access, Command, KeySpec, Kind};
 use crate::write::{Moment, Target};
 use crate::{error, info, settings};
@@ -163,14 +163,7 @@ fn parse_create<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             let value = cursor.value(word)?;
             once(&mut summary, word, value)?;
         } else if is(word, "REFS") {
-            let count = cursor.int(word, "REFS", 0, i64::from(u32::MAX))? as usize;
-            if count > cursor.rest().len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            let mut refs = Vec::with_capacity(count);
-            for _ in 0..count {
-                refs.push(cursor.text(word, "REFS")?);
-            }
+            let refs = args::texts(cursor.counted(word, "REFS", 0)?, "REFS")?;
             once(&mut new.refs, word, refs)?;
         } else if is(word, "TRIM") {
             once_flag(&mut new.trim, word)?;
@@ -275,17 +268,14 @@ impl Handler for CheckpointCreate {
             let expires_at_ms = session_expires_at_ms.map(|at_ms| at_ms.saturating_add(grace_ms).min(MAX_TIME_MS));
             store_reference(ctx, destination, &json, expires_at_ms);
         }
-        if publish::is_on(ctx, Level::Events) {
-            let publication = Publication {
-                seq: id,
-                kind: "checkpoint",
-                type_name: None,
-                agent: None,
-                time_ms: moment.now.content_ms,
-            };
-            publish::publish(ctx, key, [publication]);
-        }
-        ctx.signal_ready(key);
+        let publication = Publication {
+            seq: id,
+            kind: "checkpoint",
+            type_name: None,
+            agent: None,
+            time_ms: moment.now.content_ms,
+        };
+        publish::recorded(ctx, key, publication);
         Ok(())
     }
 }
@@ -384,17 +374,14 @@ impl Handler for CheckpointRestore {
         effect.word(Word::Restore).arg(key).arg(args[3]);
         let changed = Changed { count: 1, evicted };
         settled.finish(ctx, key, effect, &[], changed, c"session.restore");
-        if publish::is_on(ctx, Level::Events) {
-            let publication = Publication {
-                seq,
-                kind: "event",
-                type_name: Some(RESTORED),
-                agent: None,
-                time_ms: moment.now.content_ms,
-            };
-            publish::publish(ctx, key, [publication]);
-        }
-        ctx.signal_ready(key);
+        let publication = Publication {
+            seq,
+            kind: "event",
+            type_name: Some(RESTORED),
+            agent: None,
+            time_ms: moment.now.content_ms,
+        };
+        publish::recorded(ctx, key, publication);
         Ok(())
     }
 }

@@ -1,17 +1,15 @@
 //! `SESSION.CREATE`: a session with an id, limits and pins of its own.
 
-use redis_session_core::limits::Limits;
 use redis_session_core::Session;
-use std::sync::Arc;
 use uuid::Uuid;
 
 use super::index::{self, AliasOption, Pruning, Registrar, ALIAS};
 use super::{AT, EXPIRY, IFVERSION, LEASE};
-use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
+use crate::args::{self, is, once, once_flag, Cursor, GivenLimits, WriteOptions};
+use crate::error;
 use crate::ffi::{entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler, Word};
 use crate::table::{arg, block, flag, key, many_token, opt, token, Access, Command, KeySpec, Kind};
 use crate::write::{check_guards_of, Moment, NewSession, Target};
-use crate::{error, settings};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.CREATE",
@@ -67,7 +65,7 @@ struct Request<'a> {
     scope: Option<&'a str>,
     state: Option<&'a str>,
     meta: Option<&'a str>,
-    limits: Vec<(&'static str, u64)>,
+    limits: GivenLimits,
     pins: Vec<&'a str>,
     options: WriteOptions,
 }
@@ -99,13 +97,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             let value = cursor.value(word)?;
             once(&mut meta, word, value)?;
         } else if is(word, "LIMIT") {
-            let (name, value) = (cursor.value(word)?, cursor.value(word)?);
-            let limit = Limits::named(name.bytes()).ok_or_else(|| error::syntax(name.bytes()))?;
-            if request.limits.iter().any(|(known, _)| *known == limit.name) {
-                return Err(error::syntax(name.bytes()));
-            }
-            let value = args::int(value.bytes(), limit.name, 0, limit.max as i64)?;
-            request.limits.push((limit.name, value as u64));
+            request.limits.take(&mut cursor, word)?;
         } else if is(word, "PIN") {
             request.pins.push(cursor.text(word, "PIN")?);
         } else if let Some(ids) = index::parse_pruned(ctx, &mut cursor, word)? {
@@ -184,15 +176,9 @@ impl Handler for Create {
             }
         }
         target.check(options, &moment)?;
-        let mut limits = settings::default_limits();
-        for (name, value) in &request.limits {
-            if let Some(limit) = Limits::named(name.as_bytes()) {
-                Arc::make_mut(&mut limits).set(limit, *value);
-            }
-        }
         let new = NewSession {
             id: request.id.unwrap_or_else(Uuid::now_v7),
-            limits,
+            limits: request.limits.over_defaults(),
             scope: request.scope,
             state: request.state,
             meta: request.meta,

@@ -9,7 +9,7 @@ use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::table::{arg, block, flag, key, many, many_token, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Target};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.ENTITY",
@@ -212,12 +212,7 @@ impl Handler for EntityMention {
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
         target.check(&options, &moment)?;
-        let mut new_session = None;
-        if target.session().is_none() {
-            let new = NewSession::implicit();
-            target.create(&new, &options, &moment);
-            new_session = Some(new);
-        }
+        let new_session = target.create_if_missing(&options, &moment);
         let new = target
             .change_beside_messages(|session| session.mention_entities(&mentions, moment.now))
             .unwrap_or(0);

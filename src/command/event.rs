@@ -7,9 +7,9 @@ use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
-use crate::publish::{self, Level, Publication};
+use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Target};
 use crate::{error, info};
 
 pub const COMMAND: Command = Command {
@@ -121,17 +121,9 @@ fn parse_add<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             let agent = cursor.text(word, "AGENT")?;
             once(&mut event.agent, word, agent)?;
         } else if is(word, "ENTITIES") {
-            let count = cursor.int(word, "ENTITIES", 0, i64::from(u32::MAX))? as usize;
-            let rest = cursor.rest();
-            if count > rest.len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            let mut ids = SmallVec::with_capacity(count);
-            for _ in 0..count {
-                ids.push(cursor.text(word, "ENTITIES")?);
-            }
+            request.entity_args = cursor.counted(word, "ENTITIES", 0)?;
+            let ids = args::texts(request.entity_args, "ENTITIES")?;
             once(&mut request.entities, word, ids)?;
-            request.entity_args = &rest[..count];
         } else if is(word, "CHANGE") {
             let value = cursor.value(word)?;
             once(&mut change, word, value)?;
@@ -183,12 +175,7 @@ impl Handler for EventAdd {
                 return Err(error::state_conflict(is, wanted));
             }
         }
-        let mut new_session = None;
-        if target.session().is_none() {
-            let new = NewSession::implicit();
-            target.create(&new, &options, &moment);
-            new_session = Some(new);
-        }
+        let new_session = target.create_if_missing(&options, &moment);
         let seq = target
             .change_beside_messages(|session| session.add_event(&event, moment.now))
             .unwrap_or(0);
@@ -217,17 +204,14 @@ impl Handler for EventAdd {
             }
         }
         settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.event"]);
-        ctx.signal_ready(key);
-        if publish::is_on(ctx, Level::Events) {
-            let publication = Publication {
-                seq,
-                kind: "event",
-                type_name: Some(event.kind),
-                agent: event.agent,
-                time_ms: moment.now.content_ms,
-            };
-            publish::publish(ctx, key, [publication]);
-        }
+        let publication = Publication {
+            seq,
+            kind: "event",
+            type_name: Some(event.kind),
+            agent: event.agent,
+            time_ms: moment.now.content_ms,
+        };
+        publish::recorded(ctx, key, publication);
         Ok(())
     }
 }

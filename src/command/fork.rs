@@ -6,11 +6,11 @@ use uuid::Uuid;
 use super::create::uuid_of;
 use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
+use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, flag, key, one_of, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
 use crate::write::{self, Moment, Target};
-use crate::{error, info};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.FORK",
@@ -111,12 +111,11 @@ impl Handler for Fork {
             part: part.unwrap_or(Part::Whole),
         };
         let (forked, evicted) = session.fork(&fork, moment.now);
-        target.place(forked, &options, &moment);
+        target.place(forked, evicted, &options, &moment);
         let settled = target.settle(&options, &moment, true);
         drop(target);
         drop(opened);
 
-        info::EVICTED.add(evicted);
         let id_text = fork.id.hyphenated().to_string();
         ctx.reply_bulk(id_text.as_bytes());
         let mut effect = ctx.effect(c"SESSION.FORK");
@@ -135,13 +134,7 @@ impl Handler for Fork {
             effect.word(Word::Replace);
         }
         settled.add_to(&mut effect);
-        let events = [c"session.fork", c"session.evict"];
-        settled.publish(
-            ctx,
-            destination,
-            &[&effect],
-            if evicted > 0 { &events } else { &events[..1] },
-        );
+        settled.publish(ctx, destination, &[&effect], &[c"session.fork"]);
         ctx.signal_ready(destination);
         Ok(())
     }

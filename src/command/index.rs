@@ -157,13 +157,10 @@ pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> ar
     if !is(word, "PRUNED") || !ctx.obeys_primary() {
         return Ok(None);
     }
-    let count = cursor.int(word, "PRUNED", 0, i64::from(u32::MAX))?;
-    let mut ids = Vec::new();
-    for _ in 0..count {
-        let id = cursor.value(word)?;
-        ids.push(parse_id(id.bytes()).ok_or_else(|| error::syntax(id.bytes()))?);
-    }
-    Ok(Some(ids))
+    let ids = cursor.counted(word, "PRUNED", 0)?.iter();
+    ids.map(|id| parse_id(id.bytes()).ok_or_else(|| error::syntax(id.bytes())))
+        .collect::<args::Result<_>>()
+        .map(Some)
 }
 
 /// Reads sessions by the keys that a directory has for them, leaving no trace on them.

@@ -4,7 +4,7 @@ use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, Cursor, WriteOptions};
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Target};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.META",
@@ -33,12 +33,7 @@ impl Handler for Meta {
         let moment = Moment::of(ctx, &options);
         let mut target = Target::open(ctx, key)?;
         target.check(&options, &moment)?;
-        let mut new = None;
-        if target.session().is_none() {
-            let session = NewSession::implicit();
-            target.create(&session, &options, &moment);
-            new = Some(session);
-        }
+        let new = target.create_if_missing(&options, &moment);
         let changed = target
             .change_beside_messages(|session| session.merge_meta(patch, moment.now))
             .unwrap_or(false);

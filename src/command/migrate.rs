@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 
 use redis_session_core::layout::{self, Format, Migrated, Migration};
-use redis_session_core::limits::Limits;
 use redis_session_core::Session;
 use uuid::Uuid;
 
 use super::create::uuid_of;
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
-use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
+use crate::args::{self, is, once, once_flag, Cursor, Expiry, GivenLimits, WriteOptions};
 use crate::ffi::{
     entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, ForeignKind, ForeignValue, Found, Handler, Word,
 };
@@ -70,7 +69,7 @@ struct Request<'a> {
     keep: bool,
     dry_run: bool,
     /// From a primary only.
-    limits: Vec<(&'static str, u64)>,
+    limits: GivenLimits,
     options: WriteOptions,
 }
 
@@ -79,15 +78,8 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     let mut request = Request::default();
     while let Some(word) = cursor.next() {
         if is(word, "FROM") {
-            let count = cursor.int(word, "FROM", 1, i64::from(u32::MAX))? as usize;
-            let rest = cursor.rest();
-            if count > rest.len() {
-                return Err(error::syntax(word.bytes()));
-            }
-            for _ in 0..count {
-                cursor.next();
-            }
-            once(&mut request.from, word, &rest[..count])?;
+            let from = cursor.counted(word, "FROM", 1)?;
+            once(&mut request.from, word, from)?;
         } else if is(word, "FORMAT") {
             let name = cursor.value(word)?;
             let format = Format::named(name.bytes()).ok_or_else(|| unknown_format(name))?;
@@ -103,10 +95,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
         } else if is(word, "DRYRUN") {
             once_flag(&mut request.dry_run, word)?;
         } else if is(word, "LIMIT") && ctx.obeys_primary() {
-            let (name, value) = (cursor.value(word)?, cursor.value(word)?);
-            let limit = Limits::named(name.bytes()).ok_or_else(|| error::syntax(name.bytes()))?;
-            let value = args::int(value.bytes(), limit.name, 0, limit.max as i64)?;
-            request.limits.push((limit.name, value as u64));
+            request.limits.take(&mut cursor, word)?;
         } else if !request.options.take(ctx, &mut cursor, word)? {
             return Err(error::syntax(word.bytes()));
         }
@@ -203,7 +192,7 @@ impl Handler for Migrate {
                 id: request.id,
                 new_id: if request.dry_run { Uuid::nil() } else { Uuid::now_v7() },
                 ttl_ms: migration::ttl_ms_until(expires_at_ms, moment.now.now_ms),
-                limits: migration::limits_with(&request.limits),
+                limits: request.limits.over_defaults(),
                 maxlen: request.maxlen,
                 now: moment.now,
             },
@@ -232,13 +221,12 @@ impl Handler for Migrate {
             effect.word(Word::Keep);
         }
         let mut target = Target::open_whatever(ctx, key);
-        target.place(session, options, &moment);
+        target.place(session, done.evicted, options, &moment);
         let settled = target.settle(options, &moment, true);
         drop(target);
         reply(ctx, format.name(), &done, removed);
         migration::record(ctx, key.bytes(), format, &done);
         settled.add_to(&mut effect);
-        let events = [c"session.migrate", c"session.evict"];
         let gone: Vec<Arg<'_>> = sources
             .iter()
             .copied()
@@ -255,12 +243,7 @@ impl Handler for Migrate {
                 ctx.replicate(&deletion);
             }
         }
-        settled.publish(
-            ctx,
-            key,
-            &[&effect],
-            if done.evicted > 0 { &events } else { &events[..1] },
-        );
+        settled.publish(ctx, key, &[&effect], &[c"session.migrate"]);
         for source in gone {
             ctx.signal_modified(source);
             ctx.notify_generic(c"del", source);

@@ -3,8 +3,9 @@
 use redis_session_core::anchor::{Added, AnchorBounds, NewAnchor};
 use redis_session_core::Anchors;
 
+use super::{load, relocate_in_steps};
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
-use crate::{ffi, info};
+use crate::info;
 
 /// How many anchors the defragmenter moves between two looks at its clock. Usually there are no more.
 const ANCHORS_A_STEP: usize = 256;
@@ -59,15 +60,7 @@ impl NativeType for AnchorsValue {
     }
 
     fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self> {
-        if encoding_version != Self::ENCODING_VERSION {
-            ffi::log_warning("anchors were written by a newer version of the module");
-            return None;
-        }
-        let value = AnchorsValue::decode(&source.blob()?);
-        if let Err(why) = &value {
-            ffi::log_warning(&format!("a payload of anchors is refused: {why}"));
-        }
-        value.ok()
+        load(encoding_version, || Some(AnchorsValue::decode(&source.blob()?)))
     }
 
     fn rewrite(&self, out: &mut AofWriter<'_>) {
@@ -92,20 +85,8 @@ impl NativeType for AnchorsValue {
     }
 
     fn defrag(&mut self, defrag: &mut Defrag<'_>) -> bool {
-        let mut from = defrag.cursor().unwrap_or(0) as usize;
-        loop {
-            let next = self
-                .anchors
-                .relocate(from, ANCHORS_A_STEP, &mut |bytes| defrag.relocate_slice(bytes));
-            let Some(next) = next else {
-                defrag.set_cursor(0);
-                return true;
-            };
-            from = next;
-            if defrag.cursor().is_some() && defrag.should_stop() {
-                defrag.set_cursor(from as u64);
-                return false;
-            }
-        }
+        relocate_in_steps(defrag, ANCHORS_A_STEP, |from, count, relocate| {
+            self.anchors.relocate(from, count, relocate)
+        })
     }
 }

@@ -2,8 +2,9 @@
 
 use redis_session_core::Directory;
 
+use super::load;
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
-use crate::{ffi, info};
+use crate::info;
 
 /// A directory that `INFO session` counts as long as it lives.
 pub struct DirectoryValue {
@@ -45,17 +46,9 @@ impl NativeType for DirectoryValue {
     }
 
     fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self> {
-        if encoding_version != Self::ENCODING_VERSION {
-            ffi::log_warning("a directory was written by a newer version of the module");
-            return None;
-        }
-        match Directory::decode_whole(&source.blob()?) {
-            Ok(directory) => Some(DirectoryValue::new(directory)),
-            Err(why) => {
-                ffi::log_warning(&format!("a directory's payload is refused: {why}"));
-                None
-            }
-        }
+        load(encoding_version, || {
+            Some(Directory::decode_whole(&source.blob()?).map(DirectoryValue::new))
+        })
     }
 
     fn rewrite(&self, out: &mut AofWriter<'_>) {

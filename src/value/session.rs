@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use redis_session_core::Session;
 
+use super::{load, relocate_in_steps};
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
 use crate::{ffi, info, settings};
 
@@ -57,17 +58,9 @@ impl NativeType for SessionValue {
     }
 
     fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self> {
-        if encoding_version != Self::ENCODING_VERSION {
-            ffi::log_warning("a session was written by a newer version of the module");
-            return None;
-        }
-        match Session::decode(|| source.blob().map(Bytes)) {
-            Ok(session) => Some(SessionValue::new(session)),
-            Err(why) => {
-                ffi::log_warning(&format!("a session's payload is refused: {why}"));
-                None
-            }
-        }
+        load(encoding_version, || {
+            Some(Session::decode(|| source.blob().map(Bytes)).map(SessionValue::new))
+        })
     }
 
     fn rewrite(&self, out: &mut AofWriter<'_>) {
@@ -92,21 +85,9 @@ impl NativeType for SessionValue {
     }
 
     fn defrag(&mut self, defrag: &mut Defrag<'_>) -> bool {
-        let mut from = defrag.cursor().unwrap_or(0) as usize;
-        loop {
-            let next = self
-                .session
-                .relocate(from, CHUNKS_A_STEP, &mut |bytes| defrag.relocate_slice(bytes));
-            let Some(next) = next else {
-                defrag.set_cursor(0);
-                return true;
-            };
-            from = next;
-            if defrag.cursor().is_some() && defrag.should_stop() {
-                defrag.set_cursor(from as u64);
-                return false;
-            }
-        }
+        relocate_in_steps(defrag, CHUNKS_A_STEP, |from, count, relocate| {
+            self.session.relocate(from, count, relocate)
+        })
     }
 }
 

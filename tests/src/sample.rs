@@ -7,7 +7,8 @@
 //! | 3 | an event `shipped` of the agent `clerk` |
 //! | 4 | a checkpoint, labelled `greeted` |
 //!
-//! Ada (`u7`, a person) is its most recent entity; `anchor:order:7` has one anchor, of a session `s1` that passed.
+//! Ada (`u7`, a person) is its most recent entity; `anchor:order:7` has one anchor, of a session `s1` that passed. In `session:2`
+//! nothing was said yet: `clerk` has the turn, with token 1.
 
 use crate::Server;
 
@@ -24,6 +25,8 @@ impl Server {
             "SESSION.AGENT JOIN session:1 clerk",
             "SESSION.CHECKPOINT CREATE session:1 LABEL greeted",
             "SESSION.ANCHOR ADD anchor:order:7 s1 OUTCOME pass",
+            "SESSION.CREATE session:2",
+            "SESSION.AGENT LEASE session:2 clerk 60000",
         ] {
             server.run(line);
         }

@@ -1,9 +1,10 @@
-//! `redis-session import`: what no single command of the server can turn into sessions.
+//! `redis-session import`: what no single command of the server can turn into sessions, and what was exported.
 //!
-//! An import can be repeated. How far it came is in the session itself, in `meta.imported`, and moves in the same `MULTI` as the messages that
+//! An import of conversations can be repeated. How far it came is in the session itself, in `meta.imported`, and moves in the same `MULTI` as the messages that
 //! it tells of; both carry `IFVERSION`. So neither a crash nor a second import at the same time imports a message twice, and what was
 //! trimmed since does not come back.
 
+mod jsonl;
 mod redisvl;
 mod yaml;
 
@@ -34,6 +35,8 @@ pub enum Source {
     Redisvl(redisvl::Flags),
     /// Session folders: sessions/*.yaml, agents/*/sessions/*.yaml, by-id/{uuid}/state.yaml
     Yaml(yaml::Flags),
+    /// Lines of JSON that `redis-session export` wrote: brings back the same values
+    Jsonl(jsonl::Flags),
 }
 
 #[derive(Args, Debug)]
@@ -56,6 +59,7 @@ pub fn run(connection: &connection::Flags, source: &Source) -> Result<Outcome> {
     let (common, source_name) = match source {
         Source::Redisvl(flags) => (&flags.common, "redisvl"),
         Source::Yaml(flags) => (&flags.common, "yaml"),
+        Source::Jsonl(flags) => return jsonl::run(connection, flags),
     };
     if let Source::Yaml(flags) = source {
         flags.check()?;
@@ -74,6 +78,7 @@ pub fn run(connection: &connection::Flags, source: &Source) -> Result<Outcome> {
     let done = match source {
         Source::Redisvl(flags) => redisvl::run(&mut importer, flags),
         Source::Yaml(flags) => yaml::run(&mut importer, flags),
+        Source::Jsonl(_) => Ok(()),
     };
     let mut report = importer.report;
     report.interrupted = progress::is_stopped();

@@ -526,6 +526,7 @@ pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appen
         .options(&append.options)
         .write_options(&append.write);
     append.content.write(&mut command.cmd);
+    command.is_repeatable = append.has_dedup();
     command.replied(Appended::read)
 }
 

@@ -458,14 +458,16 @@ pub fn agent_lease(key: impl AsRef<[u8]>, agent: impl AsRef<str>, turn: Duration
         .replied(value::count)
 }
 
-/// `SESSION.AGENT RELEASE`: ends a lease; whether this token held it. O(1).
+/// `SESSION.AGENT RELEASE`: ends a lease. [`LeaseLost`](crate::SessionError::LeaseLost) if the token does not hold it. O(1).
 ///
 /// ```
 /// # use redis_session_client::request;
 /// assert_eq!(request::agent_release("k", 7).command().name(), "SESSION.AGENT RELEASE");
 /// ```
-pub fn agent_release(key: impl AsRef<[u8]>, token: u64) -> Request<bool> {
-    begin_group("SESSION.AGENT", "RELEASE", key).arg(token).replied(is_one)
+pub fn agent_release(key: impl AsRef<[u8]>, token: u64) -> Request<()> {
+    begin_group("SESSION.AGENT", "RELEASE", key)
+        .arg(token)
+        .replied(|reply| value::int(reply).map(|_| ()))
 }
 
 fn is_one(reply: Value) -> Result<bool> {

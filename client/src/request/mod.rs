@@ -55,6 +55,7 @@ pub struct Command {
     /// Which argument is the key: of group commands the second, of all others the first.
     key_at: usize,
     is_read: bool,
+    is_repeatable: bool,
 }
 
 impl Command {
@@ -87,6 +88,17 @@ impl Command {
     /// ```
     pub fn is_read(&self) -> bool {
         self.is_read
+    }
+
+    /// Whether sending it again does nothing that was not done: a read, or an append with a `dedup` token.
+    ///
+    /// ```
+    /// # use redis_session_client::{Msg, request};
+    /// assert!(request::append("k", Msg::user("hello").append().dedup("request-1")).command().is_repeatable());
+    /// assert!(!request::append("k", Msg::user("hello")).command().is_repeatable());
+    /// ```
+    pub fn is_repeatable(&self) -> bool {
+        self.is_read || self.is_repeatable
     }
 
     /// The command's name, with the subcommand of a group.
@@ -179,6 +191,13 @@ impl<T> Request<T> {
         self.read(connection.session_request(&self.command).await?)
     }
 
+    /// It is safe to send it again.
+    #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
+    pub(crate) fn repeatable(mut self) -> Request<T> {
+        self.command.is_repeatable = true;
+        self
+    }
+
     /// The same command with its reply read another way.
     pub(crate) fn reading<U>(self, read: fn(Value) -> Result<U>) -> Request<U> {
         Request {
@@ -196,6 +215,7 @@ fn begin(name: &str, key: impl AsRef<[u8]>) -> Command {
         cmd,
         key_at: 1,
         is_read: false,
+        is_repeatable: false,
     }
 }
 
@@ -207,6 +227,7 @@ fn begin_group(group: &str, subcommand: &str, key: impl AsRef<[u8]>) -> Command 
         cmd,
         key_at: 2,
         is_read: false,
+        is_repeatable: false,
     }
 }
 
@@ -236,6 +257,12 @@ impl Command {
     fn replied<T>(self, read: fn(Value) -> Result<T>) -> Request<T> {
         Request { command: self, read }
     }
+}
+
+/// `UNLINK`: deletes a session whatever its size, without waiting for its memory.
+#[cfg(feature = "tokio-comp")]
+pub(crate) fn unlink(key: impl AsRef<[u8]>) -> Request<u64> {
+    begin("UNLINK", key).replied(crate::value::count).repeatable()
 }
 
 /// Option words with their values, in the order in which they were given.

@@ -78,6 +78,17 @@ impl Write {
         Write::default()
     }
 
+    /// What the other says counts more.
+    #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
+    pub(crate) fn merge(&mut self, other: Write) {
+        *self = Write {
+            if_version: other.if_version.or(self.if_version),
+            lease: other.lease.or(self.lease),
+            at: other.at.or(self.at),
+            expiry: other.expiry.or(self.expiry),
+        };
+    }
+
     pub(super) fn write(&self, cmd: &mut Cmd) {
         if let Some(version) = self.if_version {
             cmd.arg("IFVERSION").arg(version);

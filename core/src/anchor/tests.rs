@@ -1,7 +1,6 @@
 use super::*;
+use crate::fixture::START_MS;
 use proptest::prelude::*;
-
-const START_MS: i64 = 1_768_384_800_000;
 
 const UNBOUNDED: AnchorBounds = AnchorBounds {
     maxlen: 0,

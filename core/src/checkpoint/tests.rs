@@ -1,41 +1,16 @@
 use super::*;
 use crate::entity::Mention;
+use crate::fixture::{append, at, creation, START_MS};
 use crate::limits::Limits;
 use crate::message;
 use crate::session::{Creation, Incoming, WindowChange};
 use proptest::prelude::*;
 
-const START_MS: i64 = 1_768_384_800_000;
-
-fn at(now_ms: i64) -> Now {
-    Now {
-        now_ms,
-        content_ms: now_ms,
-        compress_after_bytes: 64,
-    }
-}
-
 fn session(limits: Limits) -> Session {
     Session::create(&Creation {
-        id: Uuid::from_u128(1),
-        created_at_ms: START_MS,
-        now_ms: START_MS,
-        ttl_ms: 0,
-        limits: Arc::new(limits),
         scope: Some("acme"),
-        state: None,
-        meta: None,
-        pins: &[],
+        ..creation(limits)
     })
-}
-
-fn append(session: &mut Session, body: &str, now_ms: i64) {
-    let incoming = Incoming {
-        facts: message::read(body.as_bytes()).unwrap(),
-        body: body.as_bytes(),
-        tokens: None,
-    };
-    session.append(&[incoming], None, at(now_ms), None);
 }
 
 fn digest(session: &Session) -> Vec<u8> {

@@ -1,8 +1,9 @@
 use super::*;
+use crate::fixture::{creation, START_MS};
+use crate::limits::Limits;
+use crate::session::Creation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-
-const START_MS: i64 = 1_768_384_800_000;
 
 /// What a directory has to say, as a list in the order of registration.
 #[derive(Debug, Clone, PartialEq)]
@@ -190,16 +191,11 @@ fn every_alias_that_the_contract_refuses_is_refused_by_its_rule() {
 #[test]
 fn an_entry_is_shown_as_documented() {
     let id = Uuid::from_u128(0x0198_c0de_1234_7abc_8def_0123_4567_89ab);
-    let session = Session::create(&crate::session::Creation {
+    let session = Session::create(&Creation {
         id,
-        created_at_ms: START_MS,
         now_ms: START_MS + 1000,
-        ttl_ms: 0,
-        limits: Arc::new(crate::limits::Limits::default()),
-        scope: None,
         state: Some("re\"view"),
-        meta: None,
-        pins: &[],
+        ..creation(Limits::default())
     });
     let mut directory = Directory::default();
     let shown = |directory: &Directory| {

@@ -135,6 +135,7 @@ pub(super) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
 #[cfg(test)]
 mod tests {
     use crate::event::EventRange;
+    use crate::fixture::ALL_EVENTS as ALL;
     use crate::layout::tests::{events, migrated, set_aside, NOW_MS};
     use crate::layout::{recognise, recognise_alone, Format, Source};
     use crate::Session;
@@ -209,18 +210,6 @@ mod tests {
             2
         );
     }
-
-    const ALL: EventRange<'static> = EventRange {
-        from: 0,
-        to: u64::MAX,
-        rev: false,
-        count: u64::MAX,
-        kinds: &[],
-        agents: &[],
-        entities: &[],
-        from_state: None,
-        to_state: None,
-    };
 
     fn found(session: &Session, range: &EventRange<'_>) -> u64 {
         let mut count = 0;

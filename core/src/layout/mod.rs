@@ -393,13 +393,17 @@ struct StringSource<'a> {
 }
 
 impl<'a> Sources<'a> {
-    fn sorted(sources: &'a [Source<'a>]) -> Result<Self, BadLayout> {
+    /// Reads strings by `read`.
+    fn sorted(
+        sources: &'a [Source<'a>],
+        read: fn(&'a [u8]) -> Result<Text<'a>, json::Error>,
+    ) -> Result<Self, BadLayout> {
         let mut sorted = Sources::default();
         for (i, source) in sources.iter().enumerate() {
             let number = i + 1;
             let (kind, is_second) = match source {
                 Source::String(bytes) => {
-                    let text = Text::read(bytes);
+                    let text = read(bytes);
                     let value = StringSource { bytes, text };
                     (
                         Kind::String,
@@ -524,6 +528,17 @@ impl<'a> Sources<'a> {
         }
     }
 
+    /// What the sources hold, by the layout that types and shapes say.
+    fn read_as_recognised(mut self) -> Result<Legacy<'a>, BadLayout> {
+        let format = self.recognised()?;
+        let list = self.number(Kind::List);
+        let mut legacy = (format.layout().read)(&mut self)?;
+        if !matches!(format, Format::Motorhead | Format::OpenaiAgents) {
+            legacy.unproved = list;
+        }
+        Ok(legacy)
+    }
+
     /// A source of this type stands beside another that is a layout without it.
     fn stray(&self, kind: Kind, format: Format) -> BadLayout {
         let number = self.number(kind).unwrap_or_default();
@@ -566,21 +581,6 @@ fn list_format(list: &[&[u8]], number: usize) -> Result<Format, BadLayout> {
     }
 }
 
-/// The layout of a single key that may be migrated without being asked: a JSON layout of one key in which every element that is a JSON
-/// object is of that layout, and at least one is. `None`: leave it alone.
-///
-/// Cost: O(bytes up to the element that decides). A list need not be read before: [`Uniform`] looks at one element after the other.
-pub fn recognise_alone(source: &Source<'_>) -> Option<Format> {
-    match source {
-        Source::String(bytes) => {
-            let text = Text::read_while_uniform(bytes);
-            string_format(&StringSource { bytes, text })
-        }
-        Source::List(list) => Uniform::of(list).format(),
-        Source::Hash(_) | Source::Zset(_) => None,
-    }
-}
-
 /// Which layout the sources are, told apart by types and shapes or as `forced` says, and what they hold. Their order says nothing.
 ///
 /// A forced format takes any JSON object for an element; the sources' types have to be those of the layout. Of a list, the first element that
@@ -589,18 +589,33 @@ pub fn recognise_alone(source: &Source<'_>) -> Option<Format> {
 ///
 /// Cost: O(bytes) of strings and of fields; of a list O(bytes up to its first JSON object).
 pub fn recognise<'a>(sources: &'a [Source<'a>], forced: Option<Format>) -> Result<Legacy<'a>, BadLayout> {
-    let mut sources = Sources::sorted(sources)?;
+    let mut sources = Sources::sorted(sources, Text::read)?;
     if let Some(format) = forced {
         sources.check_types(format.layout())?;
         return (format.layout().read)(&mut sources);
     }
-    let format = sources.recognised()?;
-    let list = sources.number(Kind::List);
-    let mut legacy = (format.layout().read)(&mut sources)?;
-    if !matches!(format, Format::Motorhead | Format::OpenaiAgents) {
-        legacy.unproved = list;
+    sources.read_as_recognised()
+}
+
+/// What a single key holds that may be migrated without being asked: a JSON layout of one key in which every element that is a JSON object is
+/// of that layout, and at least one is. `None`: leave it alone. Of a list that turns out when its elements are read, as with [`recognise`].
+///
+/// Cost: O(bytes) of a string, up to the element that decides that it is no layout; of a list O(bytes up to its first JSON object).
+pub fn read_alone<'a>(source: &'a Source<'a>) -> Option<Legacy<'a>> {
+    if !matches!(source, Source::String(_) | Source::List(_)) {
+        return None;
     }
-    Ok(legacy)
+    let sources = Sources::sorted(std::slice::from_ref(source), Text::read_while_uniform).ok()?;
+    let legacy = sources.read_as_recognised().ok()?;
+    (legacy.format() != Format::Motorhead).then_some(legacy)
+}
+
+/// The layout of a single key, after all of its elements have been read.
+#[cfg(test)]
+fn recognise_alone(source: &Source<'_>) -> Option<Format> {
+    let legacy = read_alone(source)?;
+    legacy.elements(|_| ()).ok()?;
+    Some(legacy.format())
 }
 
 #[cfg(test)]

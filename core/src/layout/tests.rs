@@ -1,6 +1,7 @@
 //! What holds for every layout, over random values.
 
 use super::*;
+use crate::fixture::creation;
 use crate::limits::Limits;
 use crate::range::{Bounds, Range};
 use crate::session::{Creation, Incoming, Now};
@@ -297,12 +298,7 @@ proptest! {
             id: session.id(),
             created_at_ms: NOW_MS,
             now_ms: NOW_MS,
-            ttl_ms: 0,
-            limits: Arc::new(session.limits().clone()),
-            scope: None,
-            state: None,
-            meta: None,
-            pins: &[],
+            ..creation(session.limits().clone())
         });
         let batch: Vec<_> = bodies.iter().map(|body| Incoming { facts: message::read(body.as_bytes()).unwrap(), body: body.as_bytes(), tokens: None }).collect();
         prop_assert_eq!(appended.append(&batch, None, migration.now, None).evicted, done.evicted);

@@ -22,7 +22,7 @@ mod chunk;
 mod record;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::ptr;
 use std::sync::Arc;
 
@@ -572,7 +572,7 @@ impl Log {
         from: Position,
         each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.scan_where(from.chunk, |records| records.skip_records(from.record), each)
+        self.scan_where(from.chunk, |records| records.skip_records(from.record), |_| true, each)
     }
 
     /// Gives every record whose seq is at least `seq`, oldest first, until told to stop. Cost: O(log chunks + records of a chunk + given).
@@ -582,7 +582,33 @@ impl Log {
         seq: u64,
         each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        self.scan_where(self.chunk_of_seq(seq), |records| records.skip_before(seq), each)
+        self.scan_where(
+            self.chunk_of_seq(seq),
+            |records| records.skip_before(seq),
+            |_| true,
+            each,
+        )
+    }
+
+    /// Gives every record from between these times, both included, in the order of the seqs or against it, until told to stop.
+    ///
+    /// Cost: O(chunks + records of the chunks whose times reach into these).
+    pub fn scan_times<B>(
+        &self,
+        times: &RangeInclusive<i64>,
+        rev: bool,
+        mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let may_hold = |chunk| self.may_hold_time(chunk, times);
+        let inside = |head: &Head<'_>, body: &mut Body<'_>| match times.contains(&head.time_ms) {
+            true => each(head, body),
+            false => ControlFlow::Continue(()),
+        };
+        if rev {
+            self.scan_rev_where(Position::END, may_hold, inside)
+        } else {
+            self.scan_where(0, |_| {}, may_hold, inside)
+        }
     }
 
     #[inline]
@@ -590,27 +616,19 @@ impl Log {
         &self,
         first: usize,
         skip: impl Fn(&mut Heads<'_>),
+        is_wanted: impl Fn(usize) -> bool,
         mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let mut scratch = Vec::new();
-        for chunk in first..self.chunks() {
+        for chunk in (first..self.chunks()).filter(|chunk| is_wanted(*chunk)) {
             let view = self.view(chunk);
-            let mut body = Body {
-                view,
-                scratch: &mut scratch,
-                unpacked: false,
-                bytes: 0,
-                shared: None,
-                at: 0,
-            };
+            let mut body = Body::of(view, &mut scratch);
             let mut records = view.records();
             if chunk == first {
                 skip(&mut records);
             }
             while let Some(head) = records.next() {
-                body.at = records.body_at();
-                body.bytes = head.body_bytes;
-                body.shared = head.shared;
+                body.point_to(&head, records.body_at());
                 each(&head, &mut body)?;
             }
         }
@@ -621,11 +639,21 @@ impl Log {
     pub fn scan_rev<B>(
         &self,
         end: Position,
+        each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_rev_where(end, |_| true, each)
+    }
+
+    #[inline]
+    fn scan_rev_where<B>(
+        &self,
+        end: Position,
+        is_wanted: impl Fn(usize) -> bool,
         mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let mut scratch = Vec::new();
         let last = (end.chunk + 1).min(self.chunks());
-        for chunk in (0..last).rev() {
+        for chunk in (0..last).rev().filter(|chunk| is_wanted(*chunk)) {
             let view = self.view(chunk);
             let mut records = view.records();
             let mut heads: SmallVec<[(Head<'_>, usize); 24]> = SmallVec::new();
@@ -635,18 +663,9 @@ impl Log {
                 }
                 heads.push((head, records.body_at()));
             }
-            let mut body = Body {
-                view,
-                scratch: &mut scratch,
-                unpacked: false,
-                bytes: 0,
-                shared: None,
-                at: 0,
-            };
+            let mut body = Body::of(view, &mut scratch);
             for (head, at) in heads.iter().rev() {
-                body.at = *at;
-                body.bytes = head.body_bytes;
-                body.shared = head.shared;
+                body.point_to(head, *at);
                 each(head, &mut body)?;
             }
         }
@@ -842,6 +861,16 @@ impl Log {
     fn calls_bloom_of(&self, chunk: usize) -> u64 {
         self.summary_of(chunk, |chunk| chunk.calls_bloom, |open| open.calls_bloom)
             .unwrap_or(0)
+    }
+
+    /// False says that no record of the chunk is from between these times. (Its earliest and latest may be those of records that are dead.)
+    fn may_hold_time(&self, chunk: usize, times: &RangeInclusive<i64>) -> bool {
+        self.summary_of(
+            chunk,
+            |chunk| (chunk.min_time_ms, chunk.max_time_ms),
+            |open| (open.min_time_ms, open.max_time_ms),
+        )
+        .is_some_and(|(min_time_ms, max_time_ms)| min_time_ms <= *times.end() && *times.start() <= max_time_ms)
     }
 
     /// The segment that begins at this chunk number.
@@ -1078,7 +1107,27 @@ pub struct Body<'a> {
     at: usize,
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// None of the chunk's yet.
+    #[inline(always)]
+    fn of(view: View<'a>, scratch: &'a mut Vec<u8>) -> Self {
+        Body {
+            view,
+            scratch,
+            unpacked: false,
+            bytes: 0,
+            shared: None,
+            at: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn point_to(&mut self, head: &Head<'_>, body_at: usize) {
+        self.at = body_at;
+        self.bytes = head.body_bytes;
+        self.shared = head.shared;
+    }
+
     #[inline]
     pub fn get(&mut self) -> &[u8] {
         if let Some(index) = self.shared {

@@ -28,6 +28,19 @@ impl Kept {
     }
 }
 
+/// A user's message that neither calls nor answers.
+fn plain(seq: u64, time_ms: i64, body: &[u8]) -> Entry<'_> {
+    Entry {
+        seq,
+        time_ms,
+        tokens: 1,
+        role: &Role::User,
+        root: None,
+        calls: &[],
+        body,
+    }
+}
+
 fn contents(log: &Log, from: Position) -> Vec<Kept> {
     let mut all = Vec::new();
     let _ = log.scan(from, |head, body| {
@@ -70,6 +83,17 @@ fn check(log: &Log, model: &[Kept]) {
             .map(|kept| (kept.seq, kept.body.clone()))
             .collect::<Vec<_>>()
     );
+    for kept in model.iter().step_by(7) {
+        let times = kept.time_ms - 20..=kept.time_ms;
+        let mut expected: Vec<u64> = model
+            .iter()
+            .filter(|kept| times.contains(&kept.time_ms))
+            .map(|kept| kept.seq)
+            .collect();
+        assert_eq!(seqs_between(log, &times, false), expected);
+        expected.reverse();
+        assert_eq!(seqs_between(log, &times, true), expected);
+    }
     for end in 0..=model.len() {
         let newest = log.scan_rev(log.position_of_index(end as u64), |head, _| {
             ControlFlow::Break(head.seq)
@@ -84,6 +108,15 @@ fn check(log: &Log, model: &[Kept]) {
     }
     assert!(contents(log, log.position_of_index(log.len())).is_empty());
     assert_eq!(log.heap_bytes(), counted_heap_bytes(log));
+}
+
+fn seqs_between(log: &Log, times: &RangeInclusive<i64>, rev: bool) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    let _ = log.scan_times(times, rev, |head, _| {
+        seqs.push(head.seq);
+        ControlFlow::<()>::Continue(())
+    });
+    seqs
 }
 
 /// The heap bytes counted anew.
@@ -255,21 +288,9 @@ fn an_answer_finds_the_nearest_earlier_call_of_its_id_and_not_one_of_its_hash_on
 #[test]
 fn trimming_a_small_window_keeps_the_log_small() {
     let mut log = Log::new();
-    let role = Role::User;
     let mut most = 0;
     for seq in 1..=10_000 {
-        log.push(
-            &Entry {
-                seq,
-                time_ms: 0,
-                tokens: 1,
-                role: &role,
-                root: None,
-                calls: &[],
-                body: &[b'x'; 20],
-            },
-            64,
-        );
+        log.push(&plain(seq, 0, &[b'x'; 20]), 64);
         if log.len() > 4 {
             let front = log.front().unwrap();
             log.drop_front(&front);
@@ -280,22 +301,28 @@ fn trimming_a_small_window_keeps_the_log_small() {
 }
 
 #[test]
+fn only_chunks_whose_times_reach_into_a_range_are_read() {
+    // A minute apart, and now and then one that comes two minutes late.
+    let time_ms = |seq: u64| 60_000 * (seq as i64 - if seq.is_multiple_of(9) { 2 } else { 0 });
+    let mut log = Log::new();
+    for seq in 1..=400 {
+        log.push(&plain(seq, time_ms(seq), &[b'x'; 40]), 64);
+    }
+    assert!(log.chunks() > 50);
+    for middle in [0, 1, 30, 200, 399, 400, 500] {
+        let times = time_ms(middle) - 60_000..=time_ms(middle) + 60_000;
+        let expected: Vec<u64> = (1..=400).filter(|seq| times.contains(&time_ms(*seq))).collect();
+        assert_eq!(seqs_between(&log, &times, false), expected);
+        let read = (0..log.chunks()).filter(|chunk| log.may_hold_time(*chunk, &times));
+        assert!(read.count() <= 3);
+    }
+}
+
+#[test]
 fn false_chunks_are_refused() {
     let mut log = Log::new();
-    let role = Role::User;
     for seq in 1..=40 {
-        log.push(
-            &Entry {
-                seq,
-                time_ms: 0,
-                tokens: 1,
-                role: &role,
-                root: None,
-                calls: &[],
-                body: &[b'x'; 40],
-            },
-            64,
-        );
+        log.push(&plain(seq, 0, &[b'x'; 40]), 64);
     }
     let mut seen = 0;
     log.for_each_chunk(|chunk| {

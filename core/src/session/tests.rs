@@ -1,6 +1,7 @@
 //! A session beside a naive model that keeps plain vectors and follows the rules word by word.
 
 use super::*;
+use crate::fixture::{at, creation, START_MS};
 use crate::message;
 use crate::range::{Bounds, Context, ContextBounds, Range};
 use proptest::prelude::*;
@@ -336,24 +337,15 @@ fn digest(session: &Session) -> u128 {
     crate::hash::fingerprint(parts.iter().map(Vec::as_slice))
 }
 
-const START_MS: i64 = 1_768_384_800_000;
-
 fn new_session() -> Session {
-    let creation = Creation {
-        id: Uuid::from_u128(7),
-        created_at_ms: START_MS,
-        now_ms: START_MS,
-        ttl_ms: 0,
-        limits: Arc::new(Limits {
-            dedup_window: 3,
-            ..Limits::default()
-        }),
-        scope: None,
-        state: None,
-        meta: None,
-        pins: &[],
+    let limits = Limits {
+        dedup_window: 3,
+        ..Limits::default()
     };
-    Session::create(&creation)
+    Session::create(&Creation {
+        id: Uuid::from_u128(7),
+        ..creation(limits)
+    })
 }
 
 fn check_reads(session: &Session, model: &Model, now_ms: i64, random: (i64, i64, u64)) {
@@ -444,13 +436,13 @@ proptest! {
     ) {
         let mut session = new_session();
         let mut model = Model { maxlen, ..Model::default() };
-        session.set_window(&WindowChange { maxlen: Some(maxlen), ..WindowChange::default() }, Now { now_ms: START_MS, content_ms: START_MS, compress_after_bytes: 64 });
+        session.set_window(&WindowChange { maxlen: Some(maxlen), ..WindowChange::default() }, at(START_MS));
         let mut now_ms = START_MS;
         let mut copies: Vec<(Session, u128)> = Vec::new();
         for (step, random) in steps.into_iter().zip(reads) {
             let version = session.version();
             let before = (digest(&session), model.shown(now_ms));
-            let now = Now { now_ms, content_ms: now_ms, compress_after_bytes: 64 };
+            let now = at(now_ms);
             // What the step says happened; `None` where it has nothing to say of changes.
             let mut changed = None;
             match step {
@@ -576,7 +568,7 @@ proptest! {
             payload.truncate(cut.index(payload.len()));
         }
         if let Ok(mut session) = Session::decode_whole(&payload) {
-            let now = Now { now_ms: START_MS, content_ms: START_MS, compress_after_bytes: 64 };
+            let now = at(START_MS);
             session.document(u64::MAX, None, START_MS);
             let _ = session.context(&ContextBounds { maxtokens: 100, maxlen: 0, roles: &[] }, START_MS);
             let text = br#"{"role":"tool","tool_call_id":"a"}"#;

@@ -1,0 +1,351 @@
+//! `redis-session export`: values as lines of JSON, one a key, that `import jsonl` brings back as they were.
+//!
+//! ```text
+//!  SCAN TYPE … ─> MEMORY USAGE ─> MULTI PEXPIRETIME, TYPE, DUMP, SESSION.GET, … EXEC ─> line.rs ─> sink.rs
+//!                 (how many go together)                (a key is read at one moment)
+//! ```
+//!
+//! What is in memory is what one round trip brings: a few megabytes, or one value that is larger. A digest of each key stays, since SCAN
+//! may show a key twice, and an export that goes on has to know what is done.
+
+mod line;
+mod sink;
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+use clap::Args;
+use redis::{Cmd, Value};
+use serde::Deserialize;
+
+use crate::connection::{self, array, bytes, int, Router};
+use crate::failure::{Failure, Refusal, Result};
+use crate::migrate::shown;
+use crate::progress::{self, Progress};
+use crate::Outcome;
+use sink::Sink;
+
+pub use line::{Head, Kind, FORMAT};
+
+/// Keys that SCAN looks at in one go: half a millisecond of the server's time.
+const PAGE: u64 = 500;
+
+/// What is asked for in one round trip: so many keys, of so many bytes in the server's memory, but one at least.
+const KEYS_AT_ONCE: usize = 200;
+const BYTES_AT_ONCE: u64 = 2 * 1024 * 1024;
+
+/// A cluster whose slots move while it is walked is walked again, so often at most.
+const WALKS_AT_MOST: usize = 5;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Without keys: everything that SCAN finds of the types rdsession, rdsessidx and rdanchors. Each key is read in one step.\n\
+Read it with jq:       redis-session export --readable | jq -r '[.key, .document.message_count] | @tsv'\n\
+Bring it back:         redis-session import jsonl FILE\n\
+After Ctrl-C, or a lost connection: the same command with --resume.")]
+pub struct Flags {
+    /// Only these keys
+    #[arg(value_name = "KEY", conflicts_with = "matching")]
+    keys: Vec<std::ffi::OsString>,
+    /// Only keys of this glob-style pattern
+    #[arg(long = "match", value_name = "GLOB")]
+    matching: Option<String>,
+    /// Only this directory and the sessions in it
+    #[arg(long, value_name = "INDEX", conflicts_with = "matching")]
+    index: Vec<std::ffi::OsString>,
+    /// Where to; - is standard output
+    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Go on with a file that an export left behind
+    #[arg(long)]
+    resume: bool,
+    /// Write over a file that is there
+    #[arg(long, conflicts_with = "resume")]
+    overwrite: bool,
+    /// Leave out the payload: to be read, not to be brought back
+    #[arg(long, alias = "no-payload")]
+    readable: bool,
+}
+
+/// What was exported.
+#[derive(Default)]
+struct Counts {
+    sessions: u64,
+    directories: u64,
+    anchors: u64,
+    /// Keys that were asked for by name and are not there, or are something else.
+    missing: u64,
+}
+
+struct Exporter<'a> {
+    flags: &'a Flags,
+    router: Router,
+    sink: Sink,
+    done: HashSet<u128>,
+    counts: Counts,
+    progress: Progress,
+}
+
+pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
+    let mut done = HashSet::new();
+    let sink = Sink::open(flags, &mut |key| {
+        done.insert(digest(key));
+    })?;
+    if !done.is_empty() {
+        eprintln!("note: {} keys are in the file already.", done.len());
+    }
+    let mut exporter = Exporter {
+        flags,
+        router: Router::connect(connection)?,
+        sink,
+        done,
+        counts: Counts::default(),
+        progress: Progress::of_values("keys", 0),
+    };
+    progress::watch_for_stop()?;
+    let walked = match flags.keys.is_empty() && flags.index.is_empty() {
+        true => exporter.walk(),
+        false => exporter.named(),
+    };
+    exporter.progress.finish();
+    let finished = exporter.sink.finish();
+    exporter.summarise();
+    walked?;
+    finished?;
+    Ok(match (progress::is_stopped(), exporter.counts.missing) {
+        (true, _) => Outcome::Interrupted,
+        (false, 0) => Outcome::Fine,
+        (false, _) => Outcome::Incomplete,
+    })
+}
+
+impl Exporter<'_> {
+    /// Everything that SCAN finds.
+    fn walk(&mut self) -> Result<()> {
+        for _ in 0..WALKS_AT_MOST {
+            for address in self.router.addresses() {
+                let size = self.router.at(&address)?.must(&redis::cmd("DBSIZE"))?;
+                self.progress
+                    .add_total(int(&size).unwrap_or(0) as u64 * Kind::ALL.len() as u64);
+                for kind in Kind::ALL {
+                    self.scan(&address, kind)?;
+                }
+            }
+            if progress::is_stopped() {
+                return Ok(());
+            }
+            // Keys that moved to a node that had been walked already were not met.
+            if !self.router.has_moved()? {
+                return Ok(());
+            }
+            eprintln!("note: slots have moved meanwhile: walking once more.");
+        }
+        eprintln!("note: slots keep moving: run this again with --resume when they are at rest.");
+        Ok(())
+    }
+
+    fn scan(&mut self, address: &(String, u16), kind: Kind) -> Result<()> {
+        let mut cursor = b"0".to_vec();
+        while !progress::is_stopped() {
+            let mut command = redis::cmd("SCAN");
+            command.arg(&cursor);
+            if let Some(pattern) = &self.flags.matching {
+                command.arg("MATCH").arg(pattern);
+            }
+            command.arg("COUNT").arg(PAGE).arg("TYPE").arg(kind.name());
+            let mut reply = array(self.router.at(address)?.must(&command)?).into_iter();
+            cursor = reply.next().and_then(bytes).unwrap_or_else(|| b"0".to_vec());
+            let keys: Vec<Vec<u8>> = reply
+                .next()
+                .map(array)
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(bytes)
+                .collect();
+            self.take(keys, false)?;
+            self.progress.add(PAGE, 0, 0);
+            if cursor == b"0" {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys that the command line names, and what is in the directories that it names.
+    fn named(&mut self) -> Result<()> {
+        let keys: Vec<Vec<u8>> = self.flags.keys.iter().map(key_of_argument).collect();
+        self.progress.add_total(keys.len() as u64);
+        self.take(keys, true)?;
+        for index in self.flags.index.iter().map(key_of_argument) {
+            let list = redis::cmd("SESSION.INDEX").arg("LIST").arg(&index).to_owned();
+            let entries = match self.router.call(&index, &list)? {
+                Ok(entries) => array(entries),
+                Err(refusal) => {
+                    return Err(Failure::NotFound(format!(
+                        "{} is not a directory ({refusal})",
+                        shown(&index)
+                    )))
+                }
+            };
+            let key_of_entry = |entry: Value| {
+                #[derive(Deserialize)]
+                struct Entry {
+                    key: String,
+                }
+                Some(serde_json::from_slice::<Entry>(&bytes(entry)?).ok()?.key.into_bytes())
+            };
+            let keys: Vec<Vec<u8>> = entries.into_iter().filter_map(key_of_entry).collect();
+            self.progress.add_total(keys.len() as u64 + 1);
+            for keys in keys.chunks(PAGE as usize) {
+                self.take(keys.to_vec(), false)?;
+                self.progress.add(keys.len() as u64, 0, 0);
+            }
+            self.take(vec![index], true)?;
+        }
+        Ok(())
+    }
+
+    /// Exports those that are not done. Of those that are asked for by name it is said if they are not there.
+    fn take(&mut self, mut keys: Vec<Vec<u8>>, is_named: bool) -> Result<()> {
+        keys.retain(|key| self.done.insert(digest(key)));
+        let sizes = keys
+            .iter()
+            .map(|key| (key.as_slice(), redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()));
+        let sizes = self.router.calls(sizes.collect())?;
+        let mut sized = keys.iter().zip(sizes).map(|(key, size)| {
+            let size = size.ok().and_then(|size| int(&size)).unwrap_or(0);
+            (key.as_slice(), size as u64)
+        });
+        let mut next = sized.next();
+        while let Some((key, size)) = next {
+            if progress::is_stopped() {
+                break;
+            }
+            let (mut together, mut total) = (vec![key], size);
+            next = sized.next();
+            while let Some((key, size)) = next.filter(|(_, size)| total + size <= BYTES_AT_ONCE) {
+                if together.len() == KEYS_AT_ONCE {
+                    break;
+                }
+                together.push(key);
+                total += size;
+                next = sized.next();
+            }
+            self.read(&together, is_named)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, keys: &[&[u8]], is_named: bool) -> Result<()> {
+        let kinds = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
+        let kinds = self.router.calls(kinds.collect())?;
+        let mut transactions = Vec::new();
+        let mut wanted = Vec::new();
+        for (key, kind) in keys.iter().zip(kinds) {
+            let name = kind.ok().and_then(bytes).unwrap_or_default();
+            match Kind::named(&name) {
+                Some(kind) => {
+                    transactions.push((*key, self.commands(key, kind)));
+                    wanted.push((*key, kind));
+                }
+                None if is_named => self.is_missing(key, &String::from_utf8_lossy(&name)),
+                // It went between SCAN and here.
+                None => {}
+            }
+        }
+        let answers = self.router.transactions(&transactions)?;
+        for ((key, kind), answer) in wanted.into_iter().zip(answers) {
+            match answer {
+                Ok(replies) => {
+                    let values = line::Values::of(array(replies), !self.flags.readable);
+                    match values {
+                        Some(values) => self.write(key, kind, &values)?,
+                        None if is_named => self.is_missing(key, "none"),
+                        None => {}
+                    }
+                }
+                // Another type took its place just now, or it may not be read.
+                Err(refusal) => self.is_refused(key, &refusal),
+            }
+        }
+        Ok(())
+    }
+
+    fn commands(&self, key: &[u8], kind: Kind) -> Vec<Cmd> {
+        let mut commands = vec![redis::cmd("PEXPIRETIME").arg(key).to_owned()];
+        if !self.flags.readable {
+            commands.push(redis::cmd("DUMP").arg(key).to_owned());
+        }
+        commands.extend(kind.readers(key));
+        commands
+    }
+
+    fn write(&mut self, key: &[u8], kind: Kind, values: &line::Values) -> Result<()> {
+        line::write(self.sink.out(), key, kind, values).map_err(|error| self.sink.failure(&error))?;
+        self.sink.line_is_done()?;
+        match kind {
+            Kind::Session => self.counts.sessions += 1,
+            Kind::Directory => self.counts.directories += 1,
+            Kind::Anchors => self.counts.anchors += 1,
+        }
+        self.progress.add(0, 1, 0);
+        Ok(())
+    }
+
+    fn is_missing(&mut self, key: &[u8], kind: &str) {
+        self.counts.missing += 1;
+        let key = shown(key);
+        match kind {
+            "none" => eprintln!("{key}: there is no such key"),
+            "string" | "list" | "hash" | "zset" => eprintln!(
+                "{key}: left out, a {kind} and no session; if it is a conversation: redis-session migrate --match '{key}'"
+            ),
+            _ => eprintln!("{key}: left out, a {kind} and no session"),
+        }
+    }
+
+    fn is_refused(&mut self, key: &[u8], refusal: &Refusal) {
+        self.counts.missing += 1;
+        eprintln!("{}: left out: {refusal}", shown(key));
+    }
+
+    fn summarise(&self) {
+        let Counts {
+            sessions,
+            directories,
+            anchors,
+            missing,
+        } = self.counts;
+        let seconds = self.progress.seconds();
+        let mib = self.sink.written_bytes() as f64 / (1024.0 * 1024.0);
+        let mut text = format!(
+            "exported: {sessions} sessions, {directories} directories, {anchors} keys of anchors; {mib:.1} MiB in {seconds:.1} s\n"
+        );
+        if missing > 0 {
+            text += &format!("left out: {missing}\n");
+        }
+        if progress::is_stopped() {
+            text += match self.sink.can_be_resumed() {
+                true => "stopped before the end: the same command with --resume goes on.\n",
+                false => "stopped before the end.\n",
+            };
+        }
+        eprint!("{text}");
+    }
+}
+
+/// 128 bits, so that no two of a billion keys are taken for one.
+fn digest(key: &[u8]) -> u128 {
+    let half = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, key).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(0) << 64 | half(1)
+}
+
+/// A key as the command line has it: bytes.
+fn key_of_argument(argument: &std::ffi::OsString) -> Vec<u8> {
+    argument.as_encoded_bytes().to_vec()
+}

@@ -1,0 +1,172 @@
+//! Where an export goes: a file, which can be gone on with, or standard output.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::line::Head;
+use super::Flags;
+use crate::failure::{Failure, Result};
+
+const BUFFER_BYTES: usize = 1024 * 1024;
+
+pub struct Sink {
+    /// `None`: standard output.
+    path: Option<PathBuf>,
+    out: Counting,
+    lines: u64,
+}
+
+/// Counts what goes through.
+struct Counting {
+    out: BufWriter<Box<dyn Target>>,
+    bytes: u64,
+}
+
+/// What is written to in the end.
+trait Target: Write {
+    /// Until it is where it stays.
+    fn settle(&mut self) -> io::Result<()>;
+}
+
+impl Target for File {
+    fn settle(&mut self) -> io::Result<()> {
+        match self.sync_all() {
+            // A pipe or a device has nothing to settle.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+            done => done,
+        }
+    }
+}
+
+impl Target for io::Stdout {
+    fn settle(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+impl Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl Sink {
+    /// Opens the file, and tells the keys that are in it already.
+    pub fn open(flags: &Flags, is_done: &mut dyn FnMut(&[u8])) -> Result<Sink> {
+        let path = (flags.output != Path::new("-")).then(|| flags.output.clone());
+        let target: Box<dyn Target> = match &path {
+            None if flags.resume => return Err(Failure::Usage("--resume needs a file: -o FILE".into())),
+            None => Box::new(io::stdout()),
+            Some(path) if flags.resume => Box::new(resume(path, is_done)?),
+            Some(path) => Box::new(create(path, flags.overwrite)?),
+        };
+        Ok(Sink {
+            path,
+            out: Counting {
+                out: BufWriter::with_capacity(BUFFER_BYTES, target),
+                bytes: 0,
+            },
+            lines: 0,
+        })
+    }
+
+    pub fn out(&mut self) -> &mut dyn Write {
+        &mut self.out
+    }
+
+    pub fn line_is_done(&mut self) -> Result<()> {
+        // Who reads along on standard output is not kept waiting for a megabyte.
+        if self.path.is_none() && self.lines < 100 {
+            self.out.flush().map_err(|error| self.failure(&error))?;
+        }
+        self.lines += 1;
+        Ok(())
+    }
+
+    pub fn finish(&mut self) -> Result<()> {
+        let done = self.out.flush().and_then(|()| self.out.out.get_mut().settle());
+        done.map_err(|error| self.failure(&error))
+    }
+
+    pub fn written_bytes(&self) -> u64 {
+        self.out.bytes
+    }
+
+    pub fn can_be_resumed(&self) -> bool {
+        self.path.is_some()
+    }
+
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        let lines = self.lines;
+        Failure::Output(match &self.path {
+            Some(path) => format!(
+                "cannot write to {}: {error}\nMake room, or go on elsewhere: what is there is whole lines but the last, and --resume goes on.",
+                path.display()
+            ),
+            None if error.kind() == ErrorKind::BrokenPipe => {
+                format!("standard output was closed after {lines} values: the export is not complete.")
+            }
+            None => format!("cannot write to standard output after {lines} values: {error}"),
+        })
+    }
+}
+
+fn create(path: &Path, is_overwritten: bool) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true);
+    // A pipe or a device cannot be overwritten.
+    let is_special = path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    match is_overwritten || is_special {
+        true => options.truncate(!is_special),
+        false => options.create_new(true),
+    };
+    options.open(path).map_err(|error| {
+        let path = path.display();
+        Failure::Usage(match error.kind() {
+            ErrorKind::AlreadyExists => {
+                format!("{path} is there already: --resume goes on with it, --overwrite begins anew")
+            }
+            _ => format!("cannot write to {path}: {error}"),
+        })
+    })
+}
+
+/// Opens the file behind its last whole line.
+fn resume(path: &Path, is_done: &mut dyn FnMut(&[u8])) -> Result<File> {
+    let unusable = |error: io::Error| Failure::Usage(format!("cannot go on with {}: {error}", path.display()));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(path).map_err(unusable)?;
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
+    let (mut line, mut number, mut end) = (Vec::new(), 0u64, 0u64);
+    loop {
+        line.clear();
+        let read = reader.by_ref().read_until(b'\n', &mut line).map_err(unusable)?;
+        if !line.ends_with(b"\n") {
+            // The end, or a line that was cut off, which is written anew.
+            break;
+        }
+        number += 1;
+        let key = serde_json::from_slice::<Head>(&line).map_err(|error| error.to_string());
+        match key.and_then(|head| head.key()) {
+            Ok(key) => is_done(&key),
+            Err(why) => {
+                return Err(Failure::Usage(format!(
+                    "cannot go on with {}: line {number} is not of an export ({why})\n--overwrite begins anew.",
+                    path.display()
+                )))
+            }
+        }
+        end += read as u64;
+    }
+    file.set_len(end).map_err(unusable)?;
+    file.seek(SeekFrom::End(0)).map_err(unusable)?;
+    Ok(file)
+}

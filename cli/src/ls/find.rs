@@ -1,0 +1,193 @@
+//! Where the rows come from.
+
+use redis::{Cmd, Value};
+
+use super::row::Row;
+use super::{Flags, Sort};
+use crate::connection::{self, array, bytes, int, Router};
+use crate::failure::{Failure, Result};
+use crate::migrate::shown;
+use crate::progress;
+
+/// Keys that are asked about in one round trip, and that SCAN looks at in one go.
+const KEYS_AT_ONCE: usize = 500;
+
+/// The sessions of a directory. The server sorts where it can, and then sends no more than is asked for.
+pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<Vec<Row>> {
+    let sort = flags.order();
+    let is_sorted_there = matches!(sort, Sort::Created | Sort::Activity);
+    let mut list = redis::cmd("SESSION.INDEX");
+    list.arg("LIST").arg(index);
+    if let Some(pattern) = &flags.matching {
+        list.arg("MATCH").arg(pattern);
+    }
+    if sort == Sort::Activity {
+        list.arg("BYACTIVITY");
+    }
+    if let (true, Some(limit)) = (is_sorted_there, flags.limit) {
+        list.arg("LIMIT").arg(0).arg(limit);
+    }
+    let entries = match router.call(index, &list)? {
+        Ok(entries) => array(entries),
+        Err(refusal) if refusal.is("WRONGTYPE") => return Err(no_directory(router, index)?),
+        Err(refusal) => return Err(Failure::Server(format!("{}: {refusal}", shown(index)))),
+    };
+    if entries.is_empty() {
+        match kind_of(router, index)?.as_str() {
+            "rdsessidx" if flags.matching.is_some() => eprintln!("note: no alias matches."),
+            "rdsessidx" => eprintln!("note: the directory is empty: its sessions were deleted, or have expired."),
+            _ => return Err(no_directory(router, index)?),
+        }
+    }
+    let count = entries.len();
+    let mut rows: Vec<Row> = entries
+        .into_iter()
+        .filter_map(bytes)
+        .filter_map(|entry| Row::of_entry(&entry))
+        .collect();
+    if rows.len() < count {
+        return Err(Failure::Server(
+            "SESSION.INDEX LIST replied what this program cannot read: is the module newer? Update redis-session."
+                .into(),
+        ));
+    }
+    for rows in rows.chunks_mut(KEYS_AT_ONCE) {
+        if progress::is_stopped() {
+            break;
+        }
+        look_up(router, rows)?;
+    }
+    if !is_sorted_there {
+        rows.sort_by(|one, other| one.compare(other, sort));
+        rows.truncate(limit(flags));
+    }
+    Ok(rows)
+}
+
+/// Expiry and size, which a directory does not know.
+fn look_up(router: &mut Router, rows: &mut [Row]) -> Result<()> {
+    let keys: Vec<Vec<u8>> = rows.iter().map(|row| row.key.as_bytes().to_vec()).collect();
+    let expiries = asked(router, &keys, |key| redis::cmd("PEXPIRETIME").arg(key).to_owned())?;
+    let sizes = asked(router, &keys, |key| {
+        redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()
+    })?;
+    for ((row, expiry), size) in rows.iter_mut().zip(expiries).zip(sizes) {
+        row.expires_at_ms = expiry.as_ref().and_then(int).filter(|at_ms| *at_ms >= 0);
+        row.size_bytes = size.as_ref().and_then(int);
+    }
+    Ok(())
+}
+
+/// What each key's server says; nothing where it refuses.
+fn asked(router: &mut Router, keys: &[Vec<u8>], command: impl Fn(&[u8]) -> Cmd) -> Result<Vec<Option<Value>>> {
+    let answers = router.calls(keys.iter().map(|key| (key.as_slice(), command(key))).collect())?;
+    Ok(answers.into_iter().map(|answer| answer.ok()).collect())
+}
+
+/// Every session that SCAN finds, on one server or on all primaries.
+pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flags) -> Result<Vec<Row>> {
+    let sort = flags.order();
+    let most = limit(flags);
+    let mut rows: Vec<Row> = Vec::new();
+    scan(router, "rdsession", flags.matching.as_deref(), |router, keys| {
+        let infos = asked(router, &keys, |key| redis::cmd("SESSION.INFO").arg(key).to_owned())?;
+        let sizes = asked(router, &keys, |key| {
+            redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()
+        })?;
+        for ((key, info), size) in keys.iter().zip(infos).zip(sizes) {
+            if let Some(row) = info.and_then(|info| Row::of_info(key, info)) {
+                let size_bytes = size.as_ref().and_then(int);
+                rows.push(Row { size_bytes, ..row });
+            }
+        }
+        // What is not going to be shown is not kept either.
+        if rows.len() > most.saturating_mul(2).max(10_000) {
+            rows.sort_by(|one, other| one.compare(other, sort));
+            rows.truncate(most);
+        }
+        Ok(())
+    })?;
+    rows.sort_by(|one, other| one.compare(other, sort));
+    // SCAN may show a key twice.
+    rows.dedup_by(|one, other| one.key == other.key);
+    rows.truncate(most);
+    if !flags.json {
+        let place = if connection.cluster {
+            "of all primaries"
+        } else {
+            "of this database"
+        };
+        eprintln!("note: these are all sessions {place} that SCAN finds; `redis-session ls -d` shows the directories.");
+    }
+    Ok(rows)
+}
+
+/// Directories by name, and how many sessions are in them.
+pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, i64)>> {
+    let mut found = Vec::new();
+    scan(router, "rdsessidx", flags.matching.as_deref(), |router, keys| {
+        let counts = asked(router, &keys, |key| {
+            redis::cmd("SESSION.INDEX").arg("LEN").arg(key).to_owned()
+        })?;
+        let counts = counts.iter().map(|count| count.as_ref().and_then(int).unwrap_or(0));
+        found.extend(keys.iter().map(|key| shown(key)).zip(counts));
+        Ok(())
+    })?;
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+fn scan(
+    router: &mut Router,
+    kind: &str,
+    pattern: Option<&str>,
+    mut take: impl FnMut(&mut Router, Vec<Vec<u8>>) -> Result<()>,
+) -> Result<()> {
+    for address in router.addresses() {
+        let mut cursor = b"0".to_vec();
+        while !progress::is_stopped() {
+            let mut command = redis::cmd("SCAN");
+            command.arg(&cursor);
+            if let Some(pattern) = pattern {
+                command.arg("MATCH").arg(pattern);
+            }
+            command.arg("COUNT").arg(KEYS_AT_ONCE).arg("TYPE").arg(kind);
+            let mut reply = array(router.at(&address)?.must(&command)?).into_iter();
+            cursor = reply.next().and_then(bytes).unwrap_or_else(|| b"0".to_vec());
+            let keys = reply.next().map(array).unwrap_or_default();
+            take(router, keys.into_iter().filter_map(bytes).collect())?;
+            if cursor == b"0" {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn limit(flags: &Flags) -> usize {
+    flags
+        .limit
+        .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+fn kind_of(router: &mut Router, key: &[u8]) -> Result<String> {
+    let kind = router.call(key, redis::cmd("TYPE").arg(key))?;
+    Ok(kind
+        .ok()
+        .and_then(bytes)
+        .and_then(|kind| String::from_utf8(kind).ok())
+        .unwrap_or_default())
+}
+
+fn no_directory(router: &mut Router, key: &[u8]) -> Result<Failure> {
+    let kind = kind_of(router, key)?;
+    let key = shown(key);
+    Ok(Failure::NotFound(match kind.as_str() {
+        "none" => format!("there is no directory {key}\n`redis-session ls -d` shows which there are."),
+        "rdsession" => {
+            format!("{key} is a session, no directory\n`redis-session show '{key}'` shows it, `redis-session ls` lists all.")
+        }
+        other => format!("{key} is a {other}, no directory\n`redis-session ls -d` shows which there are."),
+    }))
+}

@@ -1,0 +1,114 @@
+//! `redis-session ls`: the sessions of a directory, or all that SCAN finds.
+//!
+//! ```text
+//!  row.rs     one session: from a directory's entry, or from SESSION.INFO
+//!  find.rs    where they come from, and the order they come in
+//!  table.rs   rows that fit the terminal
+//! ```
+
+mod find;
+mod row;
+mod table;
+
+pub use table::size;
+
+use clap::{Args, ValueEnum};
+
+use crate::connection::{self, Router};
+use crate::failure::Result;
+use crate::progress;
+use crate::term::color::When;
+use crate::{output, term, Outcome};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+redis-session ls 'sessions:{acme}'                     the sessions of a directory, newest first\n\
+redis-session ls 'sessions:{acme}' --sort size --limit 10\n\
+redis-session ls --directories                         which directories there are\n\
+redis-session ls --match 'session:*' --json | jq .     every session of such a key, in a directory or not")]
+pub struct Flags {
+    /// Key of a directory, such as sessions:{acme}; without it: what SCAN finds
+    #[arg(value_name = "INDEX")]
+    index: Option<std::ffi::OsString>,
+    /// Most recently active first; as --sort activity
+    #[arg(long, conflicts_with = "sort")]
+    by_activity: bool,
+    /// Newest, most recently active, longest or largest first; aliases from a to z
+    #[arg(long, value_enum, default_value_t = Sort::Created)]
+    sort: Sort,
+    /// Only aliases (without INDEX: keys) of this glob-style pattern
+    #[arg(long = "match", value_name = "GLOB")]
+    matching: Option<String>,
+    /// The first so many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// List directories, not sessions
+    #[arg(long, short = 'd', conflicts_with_all = ["index", "by_activity", "sort", "limit"])]
+    directories: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Colours
+    #[arg(long, value_enum, default_value_t = When::Auto, value_name = "WHEN")]
+    color: When,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    Created,
+    Activity,
+    Messages,
+    Size,
+    Alias,
+}
+
+impl Flags {
+    fn order(&self) -> Sort {
+        match self.by_activity {
+            true => Sort::Activity,
+            false => self.sort,
+        }
+    }
+}
+
+pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
+    let mut router = Router::connect(connection)?;
+    progress::watch_for_stop()?;
+    if flags.directories {
+        let directories = find::directories(&mut router, flags)?;
+        for (key, count) in &directories {
+            let line = match flags.json {
+                true => serde_json::json!({ "key": key, "sessions": count }).to_string(),
+                false => format!("{count:>9}  {}", term::text::clean_line(key)),
+            };
+            crate::print(&(line + "\n"));
+        }
+        if directories.is_empty() && !progress::is_stopped() {
+            eprintln!("note: no directories (SESSION.CREATE … INDEX makes one).");
+        }
+        return Ok(outcome());
+    }
+    let index = flags.index.as_ref().map(|index| index.as_encoded_bytes().to_vec());
+    let rows = match &index {
+        Some(index) => find::of_directory(&mut router, index, flags)?,
+        None => find::by_scan(&mut router, connection, flags)?,
+    };
+    if flags.json {
+        for row in &rows {
+            crate::print(&(row.json() + "\n"));
+            if output::is_closed() {
+                break;
+            }
+        }
+    } else {
+        crate::print(&table::text(&rows, flags.color, term::time::now_ms(), index.is_none()));
+    }
+    Ok(outcome())
+}
+
+fn outcome() -> Outcome {
+    match progress::is_stopped() {
+        true => Outcome::Interrupted,
+        false => Outcome::Fine,
+    }
+}

@@ -1,0 +1,108 @@
+//! Which session is meant, and what to say where there is none.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use redis::{Cmd, Value};
+
+use crate::connection::{bytes, pairs, Router};
+use crate::failure::{Failure, Refusal, Result};
+use crate::migrate::shown;
+
+/// A session by its key, or by what a directory calls it.
+#[derive(Args, Debug, Clone)]
+pub struct Which {
+    /// Key of the session; with --index its alias or id
+    #[arg(value_name = "KEY")]
+    name: OsString,
+    /// Directory in which the alias or id is looked up, as sessions:{acme}
+    #[arg(long, value_name = "INDEX")]
+    index: Option<OsString>,
+}
+
+impl Which {
+    /// The key.
+    pub fn find(&self, router: &mut Router) -> Result<Vec<u8>> {
+        let name = self.name.as_encoded_bytes();
+        let Some(index) = self.index.as_ref().map(|index| index.as_encoded_bytes()) else {
+            return Ok(name.to_vec());
+        };
+        let reply = ask(
+            router,
+            index,
+            redis::cmd("SESSION.INDEX").arg("RESOLVE").arg(index).arg(name),
+        )?;
+        let key = pairs(reply).into_iter().find(|(field, _)| field == b"key");
+        match key.and_then(|(_, key)| bytes(key)) {
+            Some(key) => Ok(key),
+            None if kind(router, index)? == "none" => Err(Failure::NotFound(format!(
+                "there is no directory at key '{}'.\nSESSION.CREATE … INDEX makes one; KEYS or SCAN … TYPE rdsessidx finds those that there are.",
+                shown(index)
+            ))),
+            None => Err(Failure::NotFound(format!(
+                "no session is called '{}' in {}: it never was, or has expired or been deleted.\n\
+                 Aliases compare with case, ids without. SESSION.INDEX LIST '{}' shows which there are.",
+                shown(name),
+                shown(index),
+                shown(index)
+            ))),
+        }
+    }
+}
+
+/// The reply to a command on this key, or what is wrong with the key.
+pub fn ask(router: &mut Router, key: &[u8], command: &Cmd) -> Result<Value> {
+    match router.call(key, command)? {
+        Ok(reply) => Ok(reply),
+        Err(refusal) => Err(explain(router, key, &refusal)),
+    }
+}
+
+pub fn not_found(key: &[u8]) -> Failure {
+    let name = shown(key);
+    Failure::NotFound(format!(
+        "no session at key '{name}': it never was, or has expired or been deleted.\n\
+         Is '{name}' an alias or an id? Then say in which directory: --index INDEX. -n says which database, -c that it is a cluster."
+    ))
+}
+
+/// What to do about an error reply to a read of this key.
+pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
+    if let Some(failure) = refusal.failure() {
+        return failure;
+    }
+    let name = shown(key);
+    let next = match refusal.code.as_str() {
+        "WRONGTYPE" => {
+            let kind = kind(router, key).unwrap_or_default();
+            let next = match kind.as_str() {
+                "rdsessidx" => format!("It is a directory: --index '{name}' ALIAS-OR-ID means a session of it."),
+                "rdsession" => "It is a session: a directory goes with --index.".to_owned(),
+                "rdanchors" => format!("It holds anchors: SESSION.ANCHOR GET '{name}' shows them."),
+                _ => format!(
+                    "If it is a conversation of an older layout:  redis-session migrate --dry-run --match '{name}'"
+                ),
+            };
+            return Failure::NotFound(format!(
+                "the key '{name}' is a {kind} and not what was asked for.\n{next}"
+            ));
+        }
+        "NOPERM" => "The user needs the reading commands and the key:  ACL SETUSER … +@read ~session:*",
+        "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" => "This is a cluster: -c goes to the node that has the key.",
+        _ if refusal.text.contains("unknown") || refusal.text.contains("syntax") => {
+            "The module on the server may be older than this program: see MODULE LIST."
+        }
+        _ => "The server's log may say more.",
+    };
+    Failure::Server(format!(
+        "the server says of '{name}': {}\n{next}",
+        crate::term::text::clean_line(&refusal.to_string())
+    ))
+}
+
+/// `TYPE`, or nothing where that is not allowed.
+fn kind(router: &mut Router, key: &[u8]) -> Result<String> {
+    let reply = router.call(key, redis::cmd("TYPE").arg(key))?;
+    let kind = reply.ok().and_then(bytes).unwrap_or_default();
+    Ok(String::from_utf8_lossy(&kind).into_owned())
+}

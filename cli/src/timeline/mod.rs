@@ -1,0 +1,88 @@
+//! `redis-session timeline`: events and states of a session as a picture.
+//!
+//! ```text
+//!  mod.rs     the flags
+//!  model.rs   lanes, marks, states: what both forms are drawn from
+//!  scale.rs   where a time stands; long silences are left out
+//!  text.rs    for a terminal
+//!  svg/       for a page
+//! ```
+
+mod model;
+mod scale;
+mod svg;
+mod text;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::connection::{self, Router};
+use crate::failure::{Failure, Result};
+use crate::show::fetch::Snapshot;
+use crate::show::locate::Which;
+use crate::show::render::Look;
+use crate::term::{self, color, time};
+use crate::Outcome;
+
+use model::Timeline;
+
+#[derive(Args, Debug)]
+pub struct Flags {
+    #[command(flatten)]
+    which: Which,
+    /// Draw it as SVG into this file, or to standard output with -
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Colours of the SVG; auto: as whoever looks at it has it
+    #[arg(long, value_name = "THEME", value_enum, default_value_t, requires = "svg")]
+    theme: svg::Theme,
+    /// A line for each event, however many there are
+    #[arg(long, conflicts_with = "svg")]
+    all: bool,
+    /// Times in UTC, not in the time zone of this machine (TZ)
+    #[arg(long)]
+    utc: bool,
+    /// Colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    color: color::When,
+    /// Columns to fill, in place of the terminal's
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..))]
+    width: Option<u16>,
+}
+
+pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
+    let mut router = Router::connect(connection)?;
+    let key = flags.which.find(&mut router)?;
+    let snapshot = Snapshot::read(&mut router, &key, None)?;
+    let clock = time::Clock::new(flags.utc);
+    let Some(timeline) = Timeline::of(&snapshot) else {
+        return Err(Failure::NotFound(format!(
+            "nothing has been said or recorded in '{}' yet, so there is nothing to draw.\n\
+             SESSION.EVENT ADD records events; `redis-session show` has what is known otherwise.",
+            crate::migrate::shown(&key)
+        )));
+    };
+    let Some(file) = &flags.svg else {
+        let look = Look {
+            columns: term::columns(flags.width.map(usize::from)),
+            paint: color::Paint {
+                is_on: flags.color.is_on(),
+            },
+            clock,
+            now_ms: time::now_ms(),
+            are_tools_open: false,
+            is_full: false,
+        };
+        term::write_out(&text::page(&timeline, &look, flags.all));
+        return Ok(Outcome::Fine);
+    };
+    let drawing = svg::drawing(&timeline, &clock, flags.theme);
+    if file.as_os_str() == "-" {
+        term::write_out(&drawing);
+    } else {
+        std::fs::write(file, drawing)
+            .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", file.display())))?;
+    }
+    Ok(Outcome::Fine)
+}

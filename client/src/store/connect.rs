@@ -1,0 +1,264 @@
+//! Where connections come from, and how a command survives the loss of one.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::Mutex;
+
+use crate::request::Request;
+use crate::{AsyncSessionConnection, Result, SessionError};
+
+/// Where a store gets its connections from.
+///
+/// Implemented for a [`redis::Client`], with `cluster-async` for a cluster client, with `sentinel` for a Sentinel client in a tokio mutex,
+/// and for a multiplexed connection that is there already. A pool implements it by handing out one of its connections.
+///
+/// ```
+/// use std::time::Duration;
+/// use redis::aio::MultiplexedConnection;
+/// use redis_session_client::{Connect, Result};
+///
+/// /// The connections of whichever server is meant now.
+/// struct Current(std::sync::Mutex<redis::Client>);
+///
+/// impl Connect for Current {
+///     type Connection = MultiplexedConnection;
+///
+///     async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
+///         let client = self.0.lock().expect("nobody panics with it").clone();
+///         client.connect(response_timeout).await
+///     }
+/// }
+/// ```
+pub trait Connect: Send + Sync + 'static {
+    /// What it hands out.
+    type Connection: AsyncSessionConnection + Clone + Send + Sync + 'static;
+
+    /// A connection whose replies may take so long. A follower asks for one of its own.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let url = server.url();
+    /// use std::time::Duration;
+    /// use redis_session_client::{AsyncSessionCommands, Connect};
+    ///
+    /// let client = redis::Client::open(url)?;
+    /// let mut connection = client.connect(Duration::from_secs(5)).await?;
+    /// assert_eq!(connection.session_len("session:1").await?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn connect(&self, response_timeout: Duration) -> impl Future<Output = Result<Self::Connection>> + Send;
+}
+
+fn config(response_timeout: Duration) -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_response_timeout(Some(response_timeout))
+}
+
+impl Connect for redis::Client {
+    type Connection = MultiplexedConnection;
+
+    async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
+        let config = config(response_timeout);
+        Ok(self.get_multiplexed_async_connection_with_config(&config).await?)
+    }
+}
+
+/// The connection that there is. When it is lost, so is the store.
+impl Connect for MultiplexedConnection {
+    type Connection = MultiplexedConnection;
+
+    async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
+        let mut connection = self.clone();
+        connection.set_response_timeout(response_timeout);
+        Ok(connection)
+    }
+}
+
+#[cfg(feature = "cluster-async")]
+impl Connect for redis::cluster::ClusterClient {
+    type Connection = redis::cluster_async::ClusterConnection;
+
+    async fn connect(&self, response_timeout: Duration) -> Result<Self::Connection> {
+        let config = redis::cluster::ClusterConfig::new().set_response_timeout(response_timeout);
+        Ok(self.get_async_connection_with_config(config).await?)
+    }
+}
+
+/// The primary that the sentinels name when it is asked for.
+#[cfg(feature = "sentinel")]
+impl Connect for Mutex<redis::sentinel::SentinelClient> {
+    type Connection = MultiplexedConnection;
+
+    async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
+        let config = config(response_timeout);
+        let mut sentinels = self.lock().await;
+        Ok(sentinels.get_async_connection_with_config(&config).await?)
+    }
+}
+
+/// For how long and how often something is tried.
+///
+/// ```
+/// use std::time::Duration;
+/// use redis_session_client::Retry;
+///
+/// let retry = Retry { patience: Duration::from_secs(60), ..Retry::default() };
+/// assert_eq!(retry.first_wait, Duration::from_millis(2));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// For how long: 30 s.
+    pub patience: Duration,
+    /// How long a reply may take: 5 s.
+    pub response_timeout: Duration,
+    /// Between the first two attempts, at most: 2 ms. Each further wait is twice as long, and shortened by chance, so that many who wait do
+    /// not come back at once.
+    pub first_wait: Duration,
+    /// At most so long: 500 ms.
+    pub longest_wait: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry {
+            patience: Duration::from_secs(30),
+            response_timeout: Duration::from_secs(5),
+            first_wait: Duration::from_millis(2),
+            longest_wait: Duration::from_millis(500),
+        }
+    }
+}
+
+impl Retry {
+    pub(super) fn begin(self) -> Attempts {
+        Attempts {
+            retry: self,
+            began: Instant::now(),
+            made: 1,
+        }
+    }
+}
+
+/// The attempts at one thing.
+pub(super) struct Attempts {
+    retry: Retry,
+    began: Instant,
+    pub(super) made: u32,
+}
+
+impl Attempts {
+    /// Waits for the next attempt; false if there is none.
+    pub(super) async fn wait(&mut self) -> bool {
+        let factor = 1_u32.checked_shl(self.made - 1).unwrap_or(u32::MAX);
+        let longest = self
+            .retry
+            .first_wait
+            .saturating_mul(factor)
+            .min(self.retry.longest_wait);
+        // Half of it for certain, the rest by chance: the low bits of a UUIDv7 are random.
+        let chance = (uuid::Uuid::now_v7().as_u128() & 0xffff) as u32;
+        self.wait_for(longest / 2 + longest / 2 / 0x1_0000 * chance).await
+    }
+
+    /// The same, so long, unless patience is over before.
+    pub(super) async fn wait_for(&mut self, wait: Duration) -> bool {
+        if self.began.elapsed() + wait > self.retry.patience {
+            return false;
+        }
+        tokio::time::sleep(wait).await;
+        self.made += 1;
+        true
+    }
+}
+
+/// The connection that all of a store share, made anew when it is lost.
+pub(super) struct Connections<C: Connect> {
+    connect: C,
+    pub(super) retry: Retry,
+    shared: Mutex<Shared<C::Connection>>,
+}
+
+/// A connection, and how many there were before: who finds it lost says which one.
+struct Shared<T> {
+    connection: Option<T>,
+    generation: u64,
+}
+
+impl<C: Connect> Connections<C> {
+    pub(super) fn new(connect: C, retry: Retry) -> Connections<C> {
+        Connections {
+            connect,
+            retry,
+            shared: Mutex::new(Shared {
+                connection: None,
+                generation: 0,
+            }),
+        }
+    }
+
+    /// One of one's own, for reads that wait.
+    pub(super) async fn alone(&self, response_timeout: Duration) -> Result<C::Connection> {
+        self.connect.connect(response_timeout).await
+    }
+
+    async fn get(&self) -> Result<(C::Connection, u64)> {
+        let mut shared = self.shared.lock().await;
+        let connection = match &shared.connection {
+            Some(connection) => connection.clone(),
+            None => {
+                let connection = self.connect.connect(self.retry.response_timeout).await?;
+                shared.connection = Some(connection.clone());
+                shared.generation += 1;
+                connection
+            }
+        };
+        Ok((connection, shared.generation))
+    }
+
+    async fn lost(&self, generation: u64) {
+        let mut shared = self.shared.lock().await;
+        if shared.generation == generation {
+            shared.connection = None;
+        }
+    }
+
+    pub(super) async fn run<T>(&self, request: &Request<T>) -> Result<T> {
+        let mut attempts = self.retry.begin();
+        loop {
+            let error = match self.get().await {
+                Ok((mut connection, generation)) => match request.query_async(&mut connection).await {
+                    Ok(reply) => return Ok(reply),
+                    Err(error) => {
+                        if error.is_transient() {
+                            self.lost(generation).await;
+                        }
+                        if error.is_outcome_unknown() && !request.command().is_repeatable() {
+                            return Err(error);
+                        }
+                        error
+                    }
+                },
+                Err(error) => error,
+            };
+            if !error.is_transient() || !attempts.wait().await {
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// What is wrong when patience is over.
+pub(super) fn concurrent(attempts: &Attempts, last: SessionError) -> SessionError {
+    SessionError::Concurrent {
+        attempts: attempts.made,
+        last: Box::new(last),
+    }
+}

@@ -1,0 +1,231 @@
+//! The stream of what is recorded in a session.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use futures_util::Stream;
+
+use super::SessionStore;
+use super::connect::Connect;
+use crate::request::{self, Read};
+use crate::{Entry, EntryKind, Result};
+
+/// How long one read waits. Between two of them the connection shows whether it lives.
+const BLOCK: Duration = Duration::from_secs(5);
+
+/// How much longer than that a reply may take.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// At most so many entries a reply.
+const COUNT: u32 = 1000;
+
+/// What is recorded in a session, as it comes: messages, events and checkpoints.
+///
+/// It has a connection of its own, since a read that waits keeps it busy. When that is lost it makes another and goes on where it was; what
+/// was gone before it could be read is an entry too, [`EntryKind::Gap`], and so is that another session took the place of the one it
+/// followed, [`EntryKind::Reset`]. Nothing is skipped silently, and nothing comes twice.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redis_session_client::SessionError> {
+/// # let server = redis_session_tests::Server::start();
+/// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+/// # let session = store.create(redis_session_client::Create::new()).await?;
+/// use redis_session_client::{EntryKind, NewEvent};
+///
+/// let mut events = session.follow(0).events();
+/// session.record(NewEvent::new("pass").agent("builder")).await?;
+/// let entry = events.next().await?;
+/// assert!(matches!(&entry.kind, EntryKind::Event(event) if event.event_type == "pass"));
+/// assert_eq!(events.position(), entry.seq);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Follow<C: Connect> {
+    store: SessionStore<C>,
+    key: Vec<u8>,
+    /// What was handed out up to here.
+    position: u64,
+    /// What was read up to here.
+    read_up_to: u64,
+    ready: VecDeque<Entry>,
+    kinds: Kinds,
+    connection: Option<C::Connection>,
+}
+
+enum Kinds {
+    All,
+    Messages,
+    Events,
+}
+
+impl<C: Connect> Follow<C> {
+    pub(super) fn new(store: SessionStore<C>, key: Vec<u8>, after_seq: u64) -> Follow<C> {
+        Follow {
+            store,
+            key,
+            position: after_seq,
+            read_up_to: after_seq,
+            ready: VecDeque::new(),
+            kinds: Kinds::All,
+            connection: None,
+        }
+    }
+
+    /// Only messages.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+    /// # let session = store.create(redis_session_client::Create::new()).await?;
+    /// let messages = session.follow(0).messages();
+    /// # let _ = messages;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn messages(mut self) -> Follow<C> {
+        self.kinds = Kinds::Messages;
+        self
+    }
+
+    /// Only events.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+    /// # let session = store.create(redis_session_client::Create::new()).await?;
+    /// let events = session.follow(0).events();
+    /// # let _ = events;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn events(mut self) -> Follow<C> {
+        self.kinds = Kinds::Events;
+        self
+    }
+
+    /// The seq up to which everything was handed out: where to go on, in another process too.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+    /// # let session = store.create(redis_session_client::Create::new()).await?;
+    /// assert_eq!(session.follow(41).position(), 41);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next entry. Waits for it, also while there is no such session.
+    ///
+    /// Dropping the future loses nothing: the next call goes on.
+    ///
+    /// # Errors
+    /// What the server replies; what is wrong with the connection once the store's patience is over. The next call tries again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+    /// # let session = store.create(redis_session_client::Create::new()).await?;
+    /// # use redis_session_client::Msg;
+    /// let mut follow = session.follow(0);
+    /// session.append(Msg::user("hello")).await?;
+    /// assert_eq!(follow.next().await?.seq, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next(&mut self) -> Result<Entry> {
+        loop {
+            if let Some(entry) = self.ready.pop_front() {
+                self.handed_out(&entry);
+                return Ok(entry);
+            }
+            for entry in self.read().await? {
+                self.read_up_to = match entry.kind {
+                    // What follows is of another session, with seqs of its own.
+                    EntryKind::Reset { .. } => 0,
+                    _ => self.read_up_to.max(entry.seq),
+                };
+                self.ready.push_back(entry);
+            }
+        }
+    }
+
+    /// The same as a stream, which does not end.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+    /// # let session = store.create(redis_session_client::Create::new()).await?;
+    /// use futures_util::StreamExt;
+    /// use redis_session_client::Msg;
+    ///
+    /// session.append([r#"{"content":"a"}"#, r#"{"content":"b"}"#]).await?;
+    /// let seqs: Vec<u64> = session.follow(0).into_stream().take(2).map(|entry| entry.map_or(0, |e| e.seq)).collect().await;
+    /// assert_eq!(seqs, [1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> impl Stream<Item = Result<Entry>> + Send {
+        Box::pin(futures_util::stream::unfold(self, |mut follow| async move {
+            Some((follow.next().await, follow))
+        }))
+    }
+
+    fn handed_out(&mut self, entry: &Entry) {
+        match entry.kind {
+            EntryKind::Reset { .. } => self.position = 0,
+            // What stands inside a gap is still to come, before what is after it.
+            EntryKind::Gap { .. } => {}
+            _ => self.position = self.position.max(entry.seq),
+        }
+        if self.ready.is_empty() {
+            self.position = self.read_up_to;
+        }
+    }
+
+    /// One read that waits; nothing came if it is empty.
+    async fn read(&mut self) -> Result<Vec<Entry>> {
+        let read = Read::after(self.read_up_to).count(COUNT).block(BLOCK);
+        let read = match self.kinds {
+            Kinds::All => read,
+            Kinds::Messages => read.messages(),
+            Kinds::Events => read.events(),
+        };
+        let request = request::read(&self.key, read);
+        let connections = &self.store.shared.connections;
+        let mut attempts = connections.retry.begin();
+        loop {
+            let connection = match self.connection.take() {
+                Some(connection) => Ok(connection),
+                None => connections.alone(BLOCK + SLACK).await,
+            };
+            let error = match connection {
+                // Taken while it is busy: should this future be dropped, a reply is still to come on it.
+                Ok(mut connection) => match request.query_async(&mut connection).await {
+                    Ok(entries) => {
+                        self.connection = Some(connection);
+                        return Ok(entries);
+                    }
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if !error.is_transient() || !attempts.wait().await {
+                return Err(error);
+            }
+        }
+    }
+}
