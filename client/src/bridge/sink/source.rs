@@ -37,7 +37,7 @@ const MAX_WAITING: usize = 10_000;
 pub struct RedisSource(Kind);
 
 enum Kind {
-    Single(Client),
+    Single(Box<Client>),
     Sentinel(Box<SentinelClient>),
     Cluster {
         client: Box<ClusterClient>,
@@ -54,7 +54,7 @@ impl RedisSource {
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn single(client: Client) -> RedisSource {
-        RedisSource(Kind::Single(client))
+        RedisSource(Kind::Single(Box::new(client)))
     }
 
     /// Whichever server the sentinels call the primary, and the database that the client selects.
@@ -64,7 +64,7 @@ impl RedisSource {
     /// use redis::sentinel::{SentinelClient, SentinelServerType};
     ///
     /// let sentinels = vec!["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
-    /// let client = SentinelClient::build(sentinels, "main".into(), None, SentinelServerType::Master)?;
+    /// let client = SentinelClient::build(sentinels, "main".to_owned(), None, SentinelServerType::Master)?;
     /// let source = RedisSource::sentinel(client);
     /// # Ok::<(), redis::RedisError>(())
     /// ```
