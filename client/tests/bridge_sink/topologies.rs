@@ -11,7 +11,7 @@ async fn a_sink_follows_the_sentinels() {
     let (group, postgres) = (Sentinel::start(1, 3), Postgres::start());
     let client = SentinelClient::build(
         group.urls(),
-        Sentinel::MASTER_NAME.to_owned(),
+        String::from(Sentinel::MASTER_NAME),
         None,
         SentinelServerType::Master,
     );

@@ -252,7 +252,7 @@ impl Table {
             "INSERT INTO {} (session_id, checkpoint_id, closed_at, outcome, session_key, document, events, checkpoint, reference, raw)
              VALUES ($1::text::uuid, $2, 'epoch'::timestamptz + $3::bigint * interval '1 millisecond', $4, $5,
                      $6::text::json, $7::text::json, $8::text::json, $9::text::json, $10)
-             ON CONFLICT DO NOTHING",
+             ON CONFLICT (session_id, checkpoint_id, closed_at) DO NOTHING",
             self.name
         );
         self.answered(async |client| {
@@ -319,9 +319,14 @@ fn is_taken(error: &tokio_postgres::Error) -> bool {
     )
 }
 
-/// Whether PostgreSQL took offence at what was to be written, and not at the circumstances: class 22 is data, 54 a limit.
+/// Whether PostgreSQL took offence at what was to be written, and not at the circumstances: class 22 is data, 23 a constraint and P0 a
+/// trigger of somebody's own, 54 a limit.
 pub(super) fn is_about_data(error: &tokio_postgres::Error) -> bool {
-    let about_data = |code: &SqlState| code.code().starts_with("22") || code.code().starts_with("54");
+    let about_data = |code: &SqlState| {
+        ["22", "23", "54", "P0"]
+            .iter()
+            .any(|class| code.code().starts_with(class))
+    };
     error.code().is_some_and(about_data)
 }
 

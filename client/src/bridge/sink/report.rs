@@ -58,7 +58,10 @@ pub enum SinkReport {
     /// A setting of the server by which sessions may be missed.
     Warning(SinkWarning),
     /// The sink has ended, as it was told to.
-    Stopped,
+    Stopped {
+        /// What kept it from writing everything that it was notified of, if anything did. The next sink finds that.
+        unfinished: Option<SinkError>,
+    },
 }
 
 impl fmt::Display for SinkReport {
@@ -92,7 +95,10 @@ impl fmt::Display for SinkReport {
                 write!(f, "{error}; connecting again in {} ms", retry_in.as_millis())
             }
             SinkReport::Warning(warning) => warning.fmt(f),
-            SinkReport::Stopped => f.write_str("stopped"),
+            SinkReport::Stopped { unfinished: None } => f.write_str("stopped"),
+            SinkReport::Stopped {
+                unfinished: Some(error),
+            } => write!(f, "stopped before everything was written: {error}"),
         }
     }
 }
@@ -161,6 +167,8 @@ pub enum SinkError {
     SubscriptionEnded,
     /// Another server is the primary now, as the sentinels say.
     Moved,
+    /// The session was deleted, or its time was over, after it was found and before it was read.
+    Gone,
     /// Something in the options that no server takes.
     BadOption(String),
     /// The sink's task did not end by itself: it panicked in the callback for reports, or its runtime was shut down.
@@ -182,6 +190,7 @@ impl fmt::Display for SinkError {
             SinkError::TimedOut(who) => write!(f, "{who} did not answer in time"),
             SinkError::SubscriptionEnded => f.write_str("Redis: the subscription to notifications ended"),
             SinkError::Moved => f.write_str("Redis: another server is the primary now"),
+            SinkError::Gone => f.write_str("it is gone"),
             SinkError::BadOption(text) => f.write_str(text),
             SinkError::Ended(text) => write!(f, "the sink ended: {text}"),
         }

@@ -10,7 +10,6 @@
 //! ```
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -28,6 +27,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(15);
 /// How long a sink that is told to end still writes what it was notified of.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A server's `session.checkpoint-grace` unless it says otherwise.
+const DEFAULT_GRACE: Duration = Duration::from_secs(600);
 /// No server is swept without a pause.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(500);
 /// Keys for one step of a scan, and how many of them are asked about at once.
@@ -45,9 +46,18 @@ struct Sink {
     /// Sessions at which a connection broke. They come last in a sweep, so that one that breaks it each time keeps nobody else out.
     suspects: HashSet<Vec<u8>>,
     retry_in: Duration,
-    /// A session that was notified of and is being written: not lost when the sink is told to end in the middle.
-    in_hand: Option<Vec<u8>>,
+    /// No wait is so long that closed sessions are gone after it.
+    longest_retry: Duration,
     warned: Vec<SinkWarning>,
+}
+
+/// What a sweep came across.
+#[derive(Default)]
+struct Swept {
+    sessions: u64,
+    written: u64,
+    /// Left for its end.
+    suspects: Vec<Vec<u8>>,
 }
 
 /// What a round has.
@@ -68,9 +78,10 @@ pub(super) async fn run(sink: SnapshotSink, report: Report, mut stop: watch::Rec
         report,
         suspects: HashSet::new(),
         retry_in: FIRST_RETRY,
-        in_hand: None,
+        longest_retry: LAST_RETRY,
         warned: Vec::new(),
     };
+    let mut unfinished = None;
     loop {
         let connected = tokio::select! {
             biased;
@@ -84,15 +95,21 @@ pub(super) async fn run(sink: SnapshotSink, report: Report, mut stop: watch::Rec
         let error = match connected {
             Ok(mut round) => {
                 (sink.report)(&SinkReport::Connected);
+                let going = sink.go_on(&mut round, &mut source, stop.clone());
+                tokio::pin!(going);
                 let ended = tokio::select! {
                     biased;
+                    ended = &mut going => Some(ended),
                     _ = stop.changed() => None,
-                    Err(error) = sink.go_on(&mut round, &mut source) => Some(error),
                 };
                 match ended {
-                    Some(error) => error,
+                    Some(Err(error)) => error,
+                    Some(Ok(())) => break,
                     None => {
-                        let _ = tokio::time::timeout(LAST_WORDS, sink.save_waiting(&mut round)).await;
+                        unfinished = match tokio::time::timeout(LAST_WORDS, going).await {
+                            Ok(ended) => ended.err(),
+                            Err(_) => Some(SinkError::TimedOut("what was left to write")),
+                        };
                         break;
                     }
                 }
@@ -100,7 +117,7 @@ pub(super) async fn run(sink: SnapshotSink, report: Report, mut stop: watch::Rec
             Err(error) => error,
         };
         let retry_in = sink.retry_in;
-        sink.retry_in = (retry_in * 2).min(LAST_RETRY);
+        sink.retry_in = (retry_in * 2).min(sink.longest_retry);
         (sink.report)(&SinkReport::Interrupted { error, retry_in });
         tokio::select! {
             biased;
@@ -108,16 +125,23 @@ pub(super) async fn run(sink: SnapshotSink, report: Report, mut stop: watch::Rec
             () = tokio::time::sleep(retry_in) => {}
         }
     }
-    (sink.report)(&SinkReport::Stopped);
+    (sink.report)(&SinkReport::Stopped { unfinished });
 }
 
 impl Sink {
-    /// Sweeps and listens until something breaks.
-    async fn go_on(&mut self, round: &mut Round, source: &mut RedisSource) -> Result<Infallible, SinkError> {
+    /// Sweeps and listens until something breaks, or until told to stop: then what was notified of is written, and nothing is left half
+    /// done.
+    async fn go_on(
+        &mut self,
+        round: &mut Round,
+        source: &mut RedisSource,
+        mut stop: watch::Receiver<()>,
+    ) -> Result<(), SinkError> {
         let mut sweep_at = Instant::now();
         loop {
             tokio::select! {
                 biased;
+                _ = stop.changed() => return self.save_waiting(round, Vec::new()).await,
                 () = tokio::time::sleep_until(sweep_at) => {
                     // Sentinels that do not answer are no reason to leave a primary that does.
                     if source.has_moved(&round.commands).await.unwrap_or(false) {
@@ -125,7 +149,7 @@ impl Sink {
                     }
                     round.subscription.check().await?;
                     let interval = self.sweep_interval(&mut round.commands).await;
-                    self.sweep(round).await?;
+                    self.sweep(round, &stop).await?;
                     self.retry_in = FIRST_RETRY;
                     sweep_at = match round.subscription.has_overflowed() {
                         true => Instant::now() + MIN_SWEEP_INTERVAL.min(interval),
@@ -134,7 +158,7 @@ impl Sink {
                 }
                 key = round.subscription.next() => match key {
                     Some(key) => {
-                        self.save_at(round, key).await?;
+                        self.save_waiting(round, vec![key]).await?;
                         if round.subscription.has_overflowed() {
                             sweep_at = Instant::now();
                         }
@@ -146,33 +170,54 @@ impl Sink {
     }
 
     /// Looks at every session.
-    async fn sweep(&mut self, round: &mut Round) -> Result<(), SinkError> {
-        let (mut sessions, mut written) = (0, 0);
-        let mut troublesome = Vec::new();
+    async fn sweep(&mut self, round: &mut Round, stop: &watch::Receiver<()>) -> Result<(), SinkError> {
+        let mut swept = Swept::default();
+        let mut broken = Ok(());
         for node in round.commands.nodes().await? {
-            let mut cursor = b"0".to_vec();
-            loop {
-                let keys;
-                (cursor, keys) = self.scan(&mut round.commands, &node, &cursor).await?;
-                sessions += keys.len() as u64;
-                let (later, now): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| self.suspects.contains(key));
-                troublesome.extend(later);
-                let failed = self.failed_of(round, now).await?;
-                written += self.save_all(round, failed).await?;
-                // Sweeping may take long; who was just notified of need not wait for its end.
-                self.save_waiting(round).await?;
-                if cursor == b"0" {
-                    break;
-                }
+            // A node that is down keeps the sessions of the others waiting no longer than itself.
+            match self.sweep_node(round, &node, &mut swept, stop).await {
+                Err(error @ SinkError::Redis(_)) => broken = Err(error),
+                other => other?,
             }
         }
-        for key in troublesome {
+        for key in std::mem::take(&mut swept.suspects) {
+            if is_told(stop) {
+                return Ok(());
+            }
             let failed = self.failed_of(round, vec![key.clone()]).await?;
-            written += self.save_all(round, failed).await?;
+            swept.written += self.save_all(round, failed).await?;
             self.suspects.remove(&key);
         }
-        (self.report)(&SinkReport::Swept { sessions, written });
+        broken?;
+        (self.report)(&SinkReport::Swept {
+            sessions: swept.sessions,
+            written: swept.written,
+        });
         Ok(())
+    }
+
+    async fn sweep_node(
+        &mut self,
+        round: &mut Round,
+        node: &Node,
+        swept: &mut Swept,
+        stop: &watch::Receiver<()>,
+    ) -> Result<(), SinkError> {
+        let mut cursor = b"0".to_vec();
+        loop {
+            let keys;
+            (cursor, keys) = self.scan(&mut round.commands, node, &cursor).await?;
+            swept.sessions += keys.len() as u64;
+            let (later, now): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| self.suspects.contains(key));
+            swept.suspects.extend(later);
+            let failed = self.failed_of(round, now).await?;
+            swept.written += self.save_all(round, failed).await?;
+            // Sweeping may take long; who was just notified of need not wait for its end.
+            self.save_waiting(round, Vec::new()).await?;
+            if cursor == b"0" || is_told(stop) {
+                return Ok(());
+            }
+        }
     }
 
     async fn scan(
@@ -232,28 +277,34 @@ impl Sink {
         Ok(written)
     }
 
-    async fn save_waiting(&mut self, round: &mut Round) -> Result<(), SinkError> {
-        while let Some(key) = self.in_hand.take().or_else(|| round.subscription.next_waiting()) {
-            self.save_at(round, key).await?;
+    /// Does what notifications ask for, many at once: these, and those that wait.
+    async fn save_waiting(&mut self, round: &mut Round, mut keys: Vec<Vec<u8>>) -> Result<(), SinkError> {
+        loop {
+            while keys.len() < IN_FLIGHT
+                && let Some(key) = round.subscription.next_waiting()
+            {
+                keys.push(key);
+            }
+            if keys.is_empty() {
+                return Ok(());
+            }
+            keys.sort();
+            keys.dedup();
+            let failed = self.failed_of(round, std::mem::take(&mut keys)).await?;
+            self.save_all(round, failed).await?;
         }
-        Ok(())
-    }
-
-    /// What to do about a notification.
-    async fn save_at(&mut self, round: &mut Round, key: Vec<u8>) -> Result<(), SinkError> {
-        self.in_hand = Some(key.clone());
-        let failed = self.failed_of(round, vec![key]).await?;
-        self.save_all(round, failed).await?;
-        self.in_hand = None;
-        Ok(())
     }
 
     /// Writes one session; whether it was this sink that did.
     async fn save(&mut self, round: &mut Round, key: &[u8], ended: &Ended) -> Result<bool, SinkError> {
         let reference_key = recovery_key(key).ok();
         let read = snapshot::read(&mut round.commands, key, reference_key.as_deref(), ended).await?;
-        // Gone or another one by now: of another one a notification tells.
         let Some(snapshot) = read else {
+            let error = SinkError::Gone;
+            (self.report)(&SinkReport::Skipped {
+                key: key.to_vec(),
+                error,
+            });
             return Ok(false);
         };
         let as_raw_because = match round.table.insert(key, ended, &snapshot).await? {
@@ -295,13 +346,13 @@ impl Sink {
             self.warn(SinkWarning::NotPublished);
         }
         let grace = setting(commands, "session.checkpoint-grace").await;
-        let Some(grace) = grace.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs) else {
-            return wanted;
-        };
+        let grace = grace.and_then(|seconds| seconds.parse().ok());
+        let grace = grace.map_or(DEFAULT_GRACE, Duration::from_secs);
         if grace.is_zero() {
             self.warn(SinkWarning::NoGrace);
             return wanted;
         }
+        self.longest_retry = LAST_RETRY.min(grace / 4);
         // Twice, so that a sweep that is late still finds it.
         let sweep_interval = wanted.min(grace / 2);
         if sweep_interval < wanted {
@@ -317,6 +368,11 @@ impl Sink {
             self.warned.push(warning);
         }
     }
+}
+
+/// Whether the sink was told to stop. Asked between sessions, so that none is left in the middle.
+fn is_told(stop: &watch::Receiver<()>) -> bool {
+    stop.has_changed().unwrap_or(true)
 }
 
 /// A setting of the server; nothing where asking is not allowed.

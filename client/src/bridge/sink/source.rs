@@ -64,7 +64,7 @@ impl RedisSource {
     /// use redis::sentinel::{SentinelClient, SentinelServerType};
     ///
     /// let sentinels = vec!["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
-    /// let client = SentinelClient::build(sentinels, "main".to_owned(), None, SentinelServerType::Master)?;
+    /// let client = SentinelClient::build(sentinels, String::from("main"), None, SentinelServerType::Master)?;
     /// let source = RedisSource::sentinel(client);
     /// # Ok::<(), redis::RedisError>(())
     /// ```
