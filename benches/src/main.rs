@@ -6,6 +6,7 @@
 
 mod agents;
 mod bodies;
+mod client;
 mod conversations;
 mod events;
 mod instructions;
@@ -28,6 +29,7 @@ redis-session-benches events [--only TEXT]
 redis-session-benches agents [--seconds N] [--every MS]
 redis-session-benches throughput
 redis-session-benches migrate
+redis-session-benches client [--check]
 
   --check      exit with 1 if a figure is over its limit
   --quick      leave out the session of a million messages
@@ -124,6 +126,7 @@ fn run() -> Result<bool> {
     let limits = match subcommand.as_str() {
         "instructions" => instructions::run(&options)?,
         "memory" => memory::run(&options)?,
+        "client" => client::run(&options)?,
         "agents" => agents::run(&options).map(|()| Vec::new())?,
         "events" => events::run(&options).map(|()| Vec::new())?,
         "migrate" => migrate::run(&options).map(|()| Vec::new())?,

@@ -99,13 +99,18 @@ impl Server {
     pub fn connect(&mut self) -> Result<Connection> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            match Connection::open(&self.folder.path().join("socket")) {
+            match Connection::open(&self.socket()) {
                 Ok(connection) => return Ok(connection),
                 Err(_) if self.child.try_wait()?.is_some() => return Err(self.complaint("the server did not start")),
                 Err(_) if Instant::now() > deadline => return Err(self.complaint("the server does not answer")),
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
         }
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
     }
 
     /// Stops the server and returns the instructions it executed from start to end.

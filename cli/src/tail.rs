@@ -113,7 +113,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         let step = match is_connected {
             true => follower.step(&mut router),
             // Another router: the old one keeps its broken connection, and the key may have moved.
-            false => Router::connect(connection).and_then(|new| {
+            false => router.reconnect().and_then(|new| {
                 router = new;
                 let step = follower.step(&mut router)?;
                 eprintln!("connected again; going on after seq {}", follower.seq_before);
@@ -218,7 +218,7 @@ impl Follower {
             let mut range = redis::cmd("SESSION.RANGE");
             range.arg(&follower.key).arg(first).arg(-1).arg("WITHMETA");
             let last = array(follower.ask(router, &range)?);
-            let first_seq = last.iter().cloned().next().and_then(|first| int(array(first).first()?));
+            let first_seq = last.first().cloned().and_then(|first| int(array(first).first()?));
             // Fewer than were asked for are all that there are, and so is what stands before them.
             let is_all = last.len() < flags.last as usize;
             follower.seq = first_seq.filter(|_| !is_all).map_or(0, |first| first - 1);

@@ -5,6 +5,9 @@ mod export;
 mod import;
 mod ls;
 mod migrate;
+mod show;
+mod tail;
+mod timeline;
 mod top;
 
 use std::process::{Command, Output, Stdio};

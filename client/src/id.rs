@@ -51,7 +51,7 @@ impl From<Uuid> for SessionId {
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.hyphenated().fmt(f)
+        f.pad(self.0.hyphenated().encode_lower(&mut uuid::Uuid::encode_buffer()))
     }
 }
 
@@ -124,7 +124,7 @@ impl SessionAlias {
 
 impl fmt::Display for SessionAlias {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(&self.0)
     }
 }
 

@@ -69,10 +69,28 @@ pub struct Router {
 
 impl Router {
     pub fn connect(flags: &Flags) -> Result<Router> {
-        let target = flags.target()?;
+        Router::to(flags.target()?, flags.cluster)
+    }
+
+    /// Another one in place of this, whose connections are lost. In a cluster any node that was a primary shows the way.
+    pub fn reconnect(&self) -> Result<Router> {
+        let others = self.primaries.iter().flat_map(|primaries| &primaries.0);
+        let others = others.map(|(host, port)| self.target.at(host, *port));
+        let mut first = None;
+        for target in std::iter::once(self.target.clone()).chain(others) {
+            match Router::to(target, self.primaries.is_some()) {
+                Err(Failure::Lost(why)) => {
+                    first.get_or_insert(why);
+                }
+                done => return done,
+            }
+        }
+        Err(Failure::Lost(first.unwrap_or_default()))
+    }
+
+    fn to(target: Target, is_cluster: bool) -> Result<Router> {
         let mut link = target.connect()?;
-        let primaries = flags
-            .cluster
+        let primaries = is_cluster
             .then(|| Primaries::of(&mut link, target.host()))
             .transpose()?;
         let mut router = Router {

@@ -245,6 +245,7 @@ fn named(kind: &str, object: &Map<String, Json>) -> String {
     let inner = object
         .get(kind)
         .or_else(|| object.get(what))
+        .or_else(|| object.get(&format!("{what}_url")))
         .or_else(|| object.get("source"))
         .or_else(|| object.get("file"));
     let found = |name: &str| {

@@ -55,8 +55,10 @@ pub fn header(snapshot: &Snapshot, look: &Look) -> String {
         );
     }
     line("state", state);
-    line("created", at("created_at").unwrap_or_default());
-    line("active", at("last_activity").unwrap_or_default());
+    if !snapshot.is_older_layout() {
+        line("created", at("created_at").unwrap_or_default());
+        line("active", at("last_activity").unwrap_or_default());
+    }
     line("expires", at("expires_at").unwrap_or_else(|| look.paint.dim("never")));
     line("messages", messages(snapshot));
     line("window", window(snapshot));

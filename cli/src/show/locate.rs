@@ -87,7 +87,10 @@ pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
                 "the key '{name}' is a {kind} and not what was asked for.\n{next}"
             ));
         }
-        "NOPERM" => "The user needs the reading commands and the key:  ACL SETUSER … +@read ~session:*",
+        "NOPERM" => {
+            "The user needs the reading commands and the key:  ACL SETUSER … ~session:* +session.get +session.range +session.info \
+             +session.read +session.event|range +session.index|resolve +multi +exec"
+        },
         "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" => "This is a cluster: -c goes to the node that has the key.",
         _ if refusal.text.contains("unknown") || refusal.text.contains("syntax") => {
             "The module on the server may be older than this program: see MODULE LIST."

@@ -108,7 +108,12 @@ fn page(snapshot: &Snapshot, look: &Look) -> String {
         out += &renderer.entry(entry);
     }
     if snapshot.entries.is_empty() {
-        out += &look.paint.dim("\n  Nothing has been said or recorded here yet.\n");
+        // Without --no-events there may be events.
+        let nothing = match snapshot.number("last_seq") {
+            0 => "Nothing has been said or recorded here yet.",
+            _ => "There are no messages here.",
+        };
+        out += &look.paint.dim(&format!("\n  {nothing}\n"));
     }
     let entities = header::entities(snapshot, look);
     if !entities.is_empty() {

@@ -113,8 +113,8 @@ impl Entry {
                 body: Body::read(&raw),
                 tokens: None,
             },
-            "event" => What::Event(event(&json())),
-            "checkpoint" => What::Checkpoint(checkpoint(&json())),
+            "event" => event(&json()).map_or(What::Unknown { kind }, What::Event),
+            "checkpoint" => checkpoint(&json()).map_or(What::Unknown { kind }, What::Checkpoint),
             "gap" => What::Gap {
                 from: json()["from"].as_i64().unwrap_or(seq),
                 to: json()["to"].as_i64().unwrap_or(seq),
@@ -161,14 +161,14 @@ impl Entry {
         Some(Entry {
             seq: json["seq"].as_i64()?,
             time_ms: time_of(json.get("timestamp")).unwrap_or_default(),
-            what: What::Event(event(&json)),
+            what: event(&json).map_or_else(|| What::Unknown { kind: "event".into() }, What::Event),
             raw,
         })
     }
 
     /// A checkpoint of the session's document.
     pub fn of_checkpoint(json: &Json) -> Option<Entry> {
-        let checkpoint = checkpoint(json);
+        let checkpoint = checkpoint(json)?;
         Some(Entry {
             seq: json["checkpointId"].as_i64()?,
             time_ms: checkpoint.time_ms,
@@ -228,29 +228,31 @@ impl Entry {
     }
 }
 
-fn event(json: &Json) -> Event {
-    let mut change = json["changeInfo"].as_object().cloned().unwrap_or_default();
-    let entities = texts(change.shift_remove("entityIds").as_ref());
-    let transition = json.get("stateTransition");
-    let state = |name: &str| text(transition.and_then(|transition| transition.get(name)));
-    Event {
-        kind: text(json.get("type")).unwrap_or_else(|| "event".into()),
-        agent: text(json.get("agentId")),
+/// None where it is not what this program knows as an event.
+fn event(json: &Json) -> Option<Event> {
+    let event: redis_session_client::Event = serde_json::from_value(json.clone()).ok()?;
+    let entities = event.entity_ids().into_iter().map(str::to_owned).collect();
+    let mut change = event.change_info.unwrap_or_default();
+    change.shift_remove("entityIds");
+    Some(Event {
+        kind: event.event_type,
+        agent: event.agent_id,
         entities,
         change,
-        impact: json.get("impact").filter(|impact| !impact.is_null()).cloned(),
-        transition: state("to").map(|to| (state("from").unwrap_or_default(), to)),
-    }
+        impact: event.impact.map(Json::Object),
+        transition: event.state_transition.map(|moved| (moved.from, moved.to)),
+    })
 }
 
-fn checkpoint(json: &Json) -> Checkpoint {
-    Checkpoint {
-        time_ms: time_of(json.get("timestamp")).unwrap_or_default(),
-        label: text(json.get("label")),
-        outcome: text(json.get("outcome")),
-        state: text(json.get("state")),
-        refs: texts(json.get("refEntities")),
-    }
+fn checkpoint(json: &Json) -> Option<Checkpoint> {
+    let checkpoint: redis_session_client::Checkpoint = serde_json::from_value(json.clone()).ok()?;
+    Some(Checkpoint {
+        time_ms: sane(checkpoint.timestamp.ms()),
+        label: checkpoint.label,
+        outcome: checkpoint.outcome,
+        state: checkpoint.state,
+        refs: checkpoint.ref_entities,
+    })
 }
 
 #[cfg(test)]
@@ -271,20 +273,16 @@ mod tests {
     #[test]
     fn a_newer_modules_kinds_and_fields_are_no_error() {
         assert!(matches!(read(1, "vote", "{}").what, What::Unknown { kind } if kind == "vote"));
-        let What::Event(event) = read(
-            2,
-            "event",
-            r#"{"seq":2,"type":7,"mood":{},"stateTransition":{"to":"x"}}"#,
-        )
-        .what
-        else {
+        let more = r#"{"seq":2,"timestamp":"2026-01-14T10:00:00.000Z","type":"x","mood":{},
+                       "stateTransition":{"from":"a","to":"b","by":1}}"#;
+        let What::Event(event) = read(2, "event", more).what else {
             panic!("an event");
         };
-        assert_eq!(
-            (event.kind.as_str(), event.transition),
-            ("event", Some((String::new(), "x".into())))
-        );
-        assert!(matches!(read(3, "event", "no json").what, What::Event(_)));
+        assert_eq!(event.transition, Some(("a".into(), "b".into())));
+        for other in ["no json", r#"{"type":7}"#, "[]"] {
+            assert!(matches!(read(3, "event", other).what, What::Unknown { kind } if kind == "event"));
+            assert!(matches!(read(3, "checkpoint", other).what, What::Unknown { .. }));
+        }
         assert!(matches!(read(3, "gap", "[]").what, What::Gap { from: 3, to: 3 }));
         assert!(Entry::of_read(Value::Nil).is_none());
         assert!(Entry::of_range(Value::Array(vec![Value::Int(1)]), false).is_none());
@@ -320,12 +318,18 @@ mod tests {
 
     #[test]
     fn a_handoff_has_two_ends() {
-        let handoff = r#"{"type":"handoff","agentId":"a","changeInfo":{"from":"a","to":"b","note":"hi"}}"#;
+        let handoff = r#"{"seq":5,"timestamp":"2026-01-14T10:00:00.000Z","type":"handoff","agentId":"a","changeInfo":{"from":"a","to":"b","note":"hi"}}"#;
         let What::Event(event) = read(5, "event", handoff).what else {
             panic!("an event");
         };
         assert_eq!(event.handoff(), Some(("a".into(), "b".into(), Some("hi".into()))));
-        let What::Event(event) = read(5, "event", r#"{"type":"handoff"}"#).what else {
+        let What::Event(event) = read(
+            5,
+            "event",
+            r#"{"seq":5,"timestamp":"2026-01-14T10:00:00.000Z","type":"handoff"}"#,
+        )
+        .what
+        else {
             panic!("an event");
         };
         assert_eq!(event.handoff(), None);

@@ -10,8 +10,6 @@ pub mod color;
 pub mod text;
 pub mod time;
 
-use std::io::Write;
-
 /// Columns of lines that nobody's terminal bounds: in a pipe.
 const COLUMNS_WITHOUT_TERMINAL: usize = 100;
 /// Narrower than this nothing is readable, and everything still has to work.
@@ -37,6 +35,6 @@ pub fn columns(asked: Option<usize>) -> usize {
 
 /// Writes all of it to standard output. False: nobody reads there any more, as when `head` has seen enough.
 pub fn write_out(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    crate::output::print(text);
+    !crate::output::is_closed()
 }

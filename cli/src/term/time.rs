@@ -74,6 +74,11 @@ impl Clock {
         self.formatted(time_ms, "%-d %b %Y %H:%M:%S")
     }
 
+    /// `Jan 2026`.
+    pub fn month(&self, time_ms: i64) -> String {
+        self.formatted(time_ms, "%b %Y")
+    }
+
     /// `Wednesday, 14 January 2026`; the same for all times of a day.
     pub fn day(&self, time_ms: i64) -> String {
         self.formatted(time_ms, "%A, %-d %B %Y")

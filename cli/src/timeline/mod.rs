@@ -82,7 +82,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         term::write_out(&drawing);
     } else {
         std::fs::write(file, drawing)
-            .map_err(|error| Failure::Usage(format!("cannot write {}: {error}", file.display())))?;
+            .map_err(|error| Failure::Output(format!("cannot write {}: {error}", file.display())))?;
     }
     Ok(Outcome::Fine)
 }

@@ -12,11 +12,20 @@ const MINUTE_MS: i64 = 60 * SECOND_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
+/// From this step on the year says more than the day.
+const LONG_STEP_MS: i64 = 30 * DAY_MS;
+
 /// Distances between ticks: what clocks and calendars are divided into.
-const STEPS_MS: [i64; 26] = [
+const STEPS_MS: [i64; 32] = [
     1,
+    2,
+    5,
     10,
+    20,
+    50,
     100,
+    200,
+    500,
     SECOND_MS,
     2 * SECOND_MS,
     5 * SECOND_MS,
@@ -129,16 +138,12 @@ impl Scale {
 
     /// Ticks at round times, at least so far apart.
     pub fn ticks(&self, clock: &Clock, apart: f64) -> Vec<Tick> {
-        let step_ms = STEPS_MS
-            .iter()
-            .copied()
-            .find(|step| *step as f64 * self.per_ms >= apart);
+        let is_apart = |step_ms: &i64| *step_ms as f64 * self.per_ms >= apart;
+        // Beyond calendars: years, however many.
+        let years = (0..20).map(|n| (365 * DAY_MS) << n);
+        let step_ms = STEPS_MS.into_iter().chain(years).find(is_apart);
         // A single moment has no distances, only a time.
-        let step_ms = if self.per_ms > 0.0 {
-            step_ms.unwrap_or(365 * DAY_MS)
-        } else {
-            SECOND_MS
-        };
+        let step_ms = step_ms.unwrap_or(SECOND_MS);
         let mut out: Vec<Tick> = Vec::new();
         for stretch in &self.stretches {
             let mut inside = Vec::new();
@@ -174,12 +179,13 @@ fn label(clock: &Clock, time_ms: i64, step_ms: i64) -> String {
         ..SECOND_MS => format!("{}.{:03}", clock.time(time_ms), time_ms.rem_euclid(SECOND_MS)),
         SECOND_MS..MINUTE_MS => clock.time(time_ms),
         MINUTE_MS..DAY_MS => clock.minute(time_ms),
-        _ => clock.short_day(time_ms),
+        DAY_MS..LONG_STEP_MS => clock.short_day(time_ms),
+        _ => clock.month(time_ms),
     }
 }
 
 /// The silences to cut out, in order of time.
-fn silences(times: &[i64]) -> Vec<(i64, i64)> {
+pub fn silences(times: &[i64]) -> Vec<(i64, i64)> {
     let mut gaps: Vec<(i64, i64)> = times
         .windows(2)
         .map(|pair| (pair[0], pair[1]))

@@ -125,10 +125,18 @@ fn strips(timeline: &Timeline, look: &Look) -> String {
         );
     }
     let mut axis = String::new();
+    let mut day = look.clock.short_day(timeline.begin_ms);
     for tick in scale.ticks(&look.clock, 16.0) {
+        // The day where it changes; the first stands in the heading.
+        let today = look.clock.short_day(tick.time_ms);
+        let label = match today == day || tick.label == today {
+            true => tick.label,
+            false => format!("{today} {}", tick.label),
+        };
+        day = today;
         let at = (tick.x as usize).max(width(&axis) + usize::from(!axis.is_empty()));
-        if at + tick.label.len() < columns {
-            axis = pad(&axis, at) + "╵" + &tick.label;
+        if at + label.len() < columns {
+            axis = pad(&axis, at) + "╵" + &label;
         }
     }
     out += &row("", look.paint.dim(&axis));
@@ -251,12 +259,15 @@ fn rows(timeline: &Timeline) -> Vec<Row> {
 }
 
 /// Puts runs together: of the same, and if there are still too many lines, of whatever is not notable.
-fn together(rows: Vec<Row>) -> Vec<Row> {
+fn together(rows: Vec<Row>, silences: &[(i64, i64)]) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::new();
     for row in rows {
         match out.last_mut() {
             Some(last)
-                if !last.is_notable && !row.is_notable && (&last.kind, &last.agent) == (&row.kind, &row.agent) =>
+                if !last.is_notable
+                    && !row.is_notable
+                    && silence_between(silences, last.until_ms, row.time_ms).is_none()
+                    && (&last.kind, &last.agent) == (&row.kind, &row.agent) =>
             {
                 last.count += row.count;
                 last.until_ms = row.time_ms;
@@ -273,8 +284,11 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
     let mut few: Vec<Row> = Vec::new();
     let mut run: Vec<Row> = Vec::new();
     for row in out {
-        if row.is_notable {
+        let last_ms = run.last().map_or(row.time_ms, |last| last.until_ms);
+        if row.is_notable || silence_between(silences, last_ms, row.time_ms).is_some() {
             few.extend(summed_up(std::mem::take(&mut run)));
+        }
+        if row.is_notable {
             few.push(row);
         } else {
             run.push(row);
@@ -282,6 +296,12 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
     }
     few.extend(summed_up(run));
     few
+}
+
+/// How long the silence was between two rows, if the axis leaves it out.
+fn silence_between(silences: &[(i64, i64)], from_ms: i64, to_ms: i64) -> Option<i64> {
+    let cut = silences.iter().find(|(from, to)| from_ms <= *from && *to <= to_ms)?;
+    Some(cut.1 - cut.0)
 }
 
 fn summed_up(run: Vec<Row>) -> Vec<Row> {
@@ -327,8 +347,9 @@ fn summed_up(run: Vec<Row>) -> Vec<Row> {
 fn list(timeline: &Timeline, look: &Look, is_all: bool) -> String {
     let mut rows = rows(timeline);
     let count = rows.len();
+    let silences = super::scale::silences(&timeline.times());
     if !is_all {
-        rows = together(rows);
+        rows = together(rows, &silences);
     }
     let what = |row: &Row| match row.count {
         1 => row.kind.clone(),
@@ -342,7 +363,17 @@ fn list(timeline: &Timeline, look: &Look, is_all: bool) -> String {
     let kind_columns = widest(&what, 24);
     let agent_columns = widest(&|row| row.agent.clone(), 28);
     let mut out = String::new();
+    let mut before_ms = timeline.begin_ms;
     for row in &rows {
+        if let Some(span_ms) = silence_between(&silences, before_ms, row.time_ms) {
+            let line = format!(
+                "{}⋯ {} of silence",
+                " ".repeat(offset_columns + 14),
+                time::duration(span_ms)
+            );
+            out += &format!("{}\n", look.paint.dim(&line));
+        }
+        before_ms = before_ms.max(row.until_ms);
         let cell = |text: &str, columns: usize| pad(&shorten(text, columns), columns);
         let at = offset(row);
         let mut plain = offset_columns + kind_columns + agent_columns + 19;

@@ -6,7 +6,9 @@
 //! | `handle.rs` | [`SessionHandle`]: one session; optimistic edits |
 //! | `turn.rs` | [`Turn`]: leased edits |
 //! | `follow.rs` | [`Follow`]: the stream of what is recorded |
+//! | `blocking.rs` | the same without an asynchronous runtime |
 
+pub mod blocking;
 mod connect;
 mod follow;
 mod handle;

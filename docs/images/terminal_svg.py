@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what a program prints on a terminal, as SVG: scripts/terminal-svg TITLE <output >picture.svg
+"""Draws what a program prints on a terminal, as SVG: docs/images/terminal_svg.py TITLE <output >picture.svg
 
 Knows the sixteen colours, bold, dim and italic. Light, and dark where the reader prefers it. Each run of text says how wide it is, so that
 columns stay columns whatever the font.

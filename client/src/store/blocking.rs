@@ -1,0 +1,430 @@
+//! The same for programs without an asynchronous runtime: each method waits for that of the same name.
+//!
+//! ```
+//! # let server = redis_session_tests::Server::start();
+//! # let url = server.url();
+//! use redis_session_client::blocking::SessionStore;
+//! use redis_session_client::{Create, Msg, Range};
+//!
+//! let store = SessionStore::new(redis::Client::open(url)?, "acme")?;
+//! let session = store.open_or_create_by_alias(&"ada".parse()?, Create::new())?;
+//! session.append(Msg::user("Where is order 7?"))?;
+//! assert_eq!(session.messages(Range::all())?.len(), 1);
+//! # Ok::<(), redis_session_client::SessionError>(())
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::connect::{Connect, Retry};
+use super::handle::Draft;
+use crate::request::{
+    Append, ContextOptions, Create, EntityQuery, EventQuery, IndexQuery, Mention, NewCheckpoint, NewEvent, Range,
+    Request,
+};
+use crate::{
+    Appended, Body, Checkpoint, Context, DirectoryEntry, Entity, Entry, Event, Result, SessionAlias, SessionDocument,
+    SessionError, SessionId, StoredMessage,
+};
+
+/// The sessions of one scope: [`crate::SessionStore`], waiting. It must not be used inside of an asynchronous runtime.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let url = server.url();
+/// use redis_session_client::blocking::SessionStore;
+/// use redis_session_client::Create;
+///
+/// let store = SessionStore::new(redis::Client::open(url)?, "acme")?;
+/// assert_eq!(store.create(Create::new())?.len()?, 0);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub struct SessionStore<C: Connect> {
+    waits: super::SessionStore<C>,
+    runtime: Arc<Runtime>,
+}
+
+/// One session: [`crate::SessionHandle`], waiting.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+/// use redis_session_client::{Create, Msg};
+///
+/// let session = store.create(Create::new())?;
+/// assert_eq!(session.append(Msg::user("hello"))?.seq, 1);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub struct SessionHandle<C: Connect> {
+    waits: super::SessionHandle<C>,
+    runtime: Arc<Runtime>,
+}
+
+/// The turn of an agent: [`crate::Turn`], waiting.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+/// # let session = store.create(redis_session_client::Create::new())?;
+/// use std::time::Duration;
+/// use redis_session_client::Msg;
+///
+/// let turn = session.lease("planner", Duration::from_secs(5))?;
+/// turn.append(Msg::assistant("Let me see."))?;
+/// turn.release()?;
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub struct Turn<C: Connect> {
+    waits: super::Turn<C>,
+    runtime: Arc<Runtime>,
+}
+
+/// What is recorded in a session, as it comes: [`crate::Follow`], an iterator that waits and does not end.
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+/// # let session = store.create(redis_session_client::Create::new())?;
+/// use redis_session_client::Msg;
+///
+/// session.append(Msg::user("hello"))?;
+/// let first = session.follow(0).next().expect("it does not end")?;
+/// assert_eq!(first.seq, 1);
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub struct Follow<C: Connect> {
+    waits: super::Follow<C>,
+    runtime: Arc<Runtime>,
+}
+
+impl<C: Connect> Clone for SessionStore<C> {
+    fn clone(&self) -> SessionStore<C> {
+        SessionStore {
+            waits: self.waits.clone(),
+            runtime: Arc::clone(&self.runtime),
+        }
+    }
+}
+
+impl<C: Connect> Clone for SessionHandle<C> {
+    fn clone(&self) -> SessionHandle<C> {
+        SessionHandle {
+            waits: self.waits.clone(),
+            runtime: Arc::clone(&self.runtime),
+        }
+    }
+}
+
+impl<C: Connect> SessionStore<C> {
+    /// The store of a scope: [`crate::SessionStore::new`].
+    ///
+    /// # Errors
+    /// If the system has no room for what waits.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let url = server.url();
+    /// let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(url)?, "acme")?;
+    /// assert_eq!(store.index(), "sessions:{acme}");
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn new(connect: C, scope: impl Into<String>) -> Result<SessionStore<C>> {
+        SessionStore::with_retry(connect, scope, Retry::default())
+    }
+
+    /// The same, with another patience.
+    ///
+    /// # Errors
+    /// If the system has no room for what waits.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let url = server.url();
+    /// use redis_session_client::{Retry, blocking::SessionStore};
+    ///
+    /// let store = SessionStore::with_retry(redis::Client::open(url)?, "acme", Retry::default())?;
+    /// # let _ = store;
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn with_retry(connect: C, scope: impl Into<String>, retry: Retry) -> Result<SessionStore<C>> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| SessionError::from(redis::RedisError::from(error)))?;
+        Ok(SessionStore {
+            waits: super::SessionStore::with_retry(connect, scope, retry),
+            runtime: Arc::new(runtime),
+        })
+    }
+
+    /// The key of the directory.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// assert_eq!(store.index(), "sessions:{acme}");
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn index(&self) -> &str {
+        self.waits.index()
+    }
+
+    fn handle(&self, waits: super::SessionHandle<C>) -> SessionHandle<C> {
+        SessionHandle {
+            waits,
+            runtime: Arc::clone(&self.runtime),
+        }
+    }
+}
+
+impl<C: Connect> SessionHandle<C> {
+    /// The session's id.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// assert_eq!(store.open(session.id())?.id(), session.id());
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn id(&self) -> SessionId {
+        self.waits.id()
+    }
+
+    /// Its key.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// assert!(session.key().starts_with(b"session:{acme}:"));
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn key(&self) -> &[u8] {
+        self.waits.key()
+    }
+
+    /// What is recorded after a seq, as it comes; 0: from the beginning.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// session.append(redis_session_client::Msg::user("hello"))?;
+    /// assert_eq!(session.follow(0).take(1).count(), 1);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn follow(&self, after_seq: u64) -> Follow<C> {
+        Follow {
+            waits: self.waits.follow(after_seq),
+            runtime: Arc::clone(&self.runtime),
+        }
+    }
+}
+
+impl<C: Connect> Iterator for Follow<C> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        Some(self.runtime.block_on(self.waits.next()))
+    }
+}
+
+/// Methods that wait for those of the same name, each with an example on a `store` and a `session` in it.
+macro_rules! waiting {
+    ($of:ident: $async:literal; $(
+        $name:ident($($arg:ident: $type:ty),*) -> $reply:ty, $then:expr;
+        $example:literal
+    )+) => {
+        #[allow(clippy::len_without_is_empty)] // as in what is waited for
+        impl<C: Connect> $of<C> {$(
+            #[doc = concat!("Waits for [`", stringify!($name), "`](crate::", $async, "::", stringify!($name), ").")]
+            ///
+            /// # Errors
+            /// The same.
+            ///
+            #[doc = concat!(
+                "```\n",
+                "# let server = redis_session_tests::Server::start();\n",
+                "# let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, \"acme\")?;\n",
+                "# let session = store.create(redis_session_client::Create::new())?;\n",
+                "use redis_session_client::*;\n\n",
+                $example, "\n",
+                "# Ok::<(), SessionError>(())\n",
+                "```"
+            )]
+            pub fn $name(&self, $($arg: $type),*) -> Result<$reply> {
+                let reply = self.runtime.block_on(self.waits.$name($($arg),*))?;
+                let then: fn(&$of<C>, _) -> $reply = $then;
+                Ok(then(self, reply))
+            }
+        )+}
+    };
+}
+
+waiting! { SessionStore: "SessionStore";
+    create(create: Create) -> SessionHandle<C>, |store, session| store.handle(session);
+    "assert_ne!(store.create(Create::new())?.id(), session.id());"
+
+    open(id: SessionId) -> SessionHandle<C>, |store, session| store.handle(session);
+    "assert_eq!(store.open(session.id())?.key(), session.key());"
+
+    open_or_create_by_alias(alias: &SessionAlias, create: Create) -> SessionHandle<C>, |store, session| store.handle(session);
+    "assert_eq!(store.open_or_create_by_alias(&\"ada\".parse()?, Create::new())?.len()?, 0);"
+
+    resolve_alias(alias: &SessionAlias) -> Option<SessionId>, |_, id| id;
+    "assert_eq!(store.resolve_alias(&\"nobody\".parse()?)?, None);"
+
+    rename(id: SessionId, alias: &SessionAlias) -> (), |_, done| done;
+    "store.rename(session.id(), &\"ada\".parse()?)?;"
+
+    delete(id: SessionId) -> bool, |_, was_there| was_there;
+    "assert!(store.delete(session.id())?);"
+
+    list(query: IndexQuery) -> Vec<DirectoryEntry>, |_, entries| entries;
+    "assert_eq!(store.list(IndexQuery::all())?.len(), 1);"
+}
+
+waiting! { SessionHandle: "SessionHandle";
+    append(append: impl Into<Append>) -> Appended, |_, appended| appended;
+    "assert_eq!(session.append(Msg::user(\"hello\"))?.seq, 1);"
+
+    len() -> u64, |_, len| len;
+    "assert_eq!(session.len()?, 0);"
+
+    document(newest_messages: Option<u32>) -> SessionDocument, |_, document| document;
+    "assert_eq!(session.document(None)?.session_id, session.id());"
+
+    messages(range: Range) -> Vec<StoredMessage>, |_, messages| messages;
+    "assert!(session.messages(Range::all())?.is_empty());"
+
+    context(options: ContextOptions) -> Context, |_, context| context;
+    "assert_eq!(session.context(ContextOptions::new())?.tokens, 0);"
+
+    mention(mention: Mention) -> u64, |_, new| new;
+    "assert_eq!(session.mention(Mention::new(\"order:7\"))?, 1);"
+
+    resolve(word: &str) -> Option<Entity>, |_, entity| entity;
+    "assert_eq!(session.resolve(\"it\")?, None);"
+
+    entities(query: EntityQuery) -> Vec<Entity>, |_, entities| entities;
+    "assert!(session.entities(EntityQuery::all())?.is_empty());"
+
+    record(event: NewEvent) -> u64, |_, seq| seq;
+    "assert_eq!(session.record(NewEvent::new(\"pass\"))?, 1);"
+
+    events(query: EventQuery) -> Vec<Event>, |_, events| events;
+    "assert!(session.events(EventQuery::all())?.is_empty());"
+
+    meta(patch: &serde_json::Value) -> serde_json::Value, |_, meta| meta;
+    "assert_eq!(session.meta(&serde_json::json!({\"model\": \"small\"}))?[\"model\"], \"small\");"
+
+    checkpoint(checkpoint: NewCheckpoint) -> u64, |_, id| id;
+    "assert_eq!(session.checkpoint(NewCheckpoint::new())?, 1);"
+
+    checkpoints() -> Vec<Checkpoint>, |_, checkpoints| checkpoints;
+    "assert!(session.checkpoints()?.is_empty());"
+
+    pop() -> Vec<Body>, |_, bodies| bodies;
+    "assert!(session.pop()?.is_empty());"
+
+    lease(agent: &str, turn: Duration) -> Turn<C>, |session, turn| Turn { waits: turn, runtime: Arc::clone(&session.runtime) };
+    "assert!(session.lease(\"planner\", std::time::Duration::from_secs(5))?.token() > 0);"
+}
+
+waiting! { Turn: "Turn";
+    append(append: impl Into<Append>) -> Appended, |_, appended| appended;
+    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.append(Msg::user(\"hello\"))?;"
+
+    record(event: NewEvent) -> u64, |_, seq| seq;
+    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.record(NewEvent::new(\"planned\"))?;"
+
+    mention(mention: Mention) -> u64, |_, new| new;
+    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.mention(Mention::new(\"order:7\"))?;"
+
+    checkpoint(checkpoint: NewCheckpoint) -> u64, |_, id| id;
+    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.checkpoint(NewCheckpoint::new().close())?;"
+
+    renew() -> (), |_, done| done;
+    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.renew()?;"
+}
+
+impl<C: Connect> SessionHandle<C> {
+    /// Any other command on this session: [`crate::SessionHandle::run`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// use redis_session_client::{Join, request};
+    ///
+    /// assert!(session.run(|key| request::agent_join(key, Join::new("planner")))?);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn run<T>(&self, request: impl FnOnce(&[u8]) -> Request<T>) -> Result<T> {
+        self.runtime.block_on(self.waits.run(request))
+    }
+
+    /// Writes on condition that nobody wrote in between: [`crate::SessionHandle::edit`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// use redis_session_client::request;
+    ///
+    /// let nothing_to_clear = session.edit(Some(0), |draft| match draft.session.message_count {
+    ///     0 => Ok(None),
+    ///     _ => Ok(Some(request::clear(draft.key, draft.write))),
+    /// })?;
+    /// assert_eq!(nothing_to_clear, None);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn edit<T>(
+        &self,
+        newest_messages: Option<u32>,
+        decide: impl FnMut(&Draft<'_>) -> Result<Option<Request<T>>>,
+    ) -> Result<Option<T>> {
+        self.runtime.block_on(self.waits.edit(newest_messages, decide))
+    }
+}
+
+impl<C: Connect> Turn<C> {
+    /// The fencing token.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// let turn = session.lease("planner", std::time::Duration::from_secs(5))?;
+    /// assert!(turn.token() > 0);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn token(&self) -> u64 {
+        self.waits.token()
+    }
+
+    /// Ends the turn: [`crate::Turn::release`].
+    ///
+    /// # Errors
+    /// [`SessionError::LeaseLost`] if it was over.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// session.lease("planner", std::time::Duration::from_secs(5))?.release()?;
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn release(self) -> Result<()> {
+        self.runtime.block_on(self.waits.release())
+    }
+}
