@@ -148,3 +148,29 @@ async fn a_big_session_is_written() {
     assert_eq!(sizes, format!("40|{}", document.chars().count()));
     running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_breaks_the_connection_keeps_nobody_out() {
+    let (server, postgres) = (Server::start(), Postgres::start());
+    let running = Running::of(&server, &postgres);
+    let _shown = shown_on_failure(&running);
+    running.wait_for("connected", 1);
+    postgres.sql(
+        "CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+             IF NEW.session_key = 'poison' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER break BEFORE INSERT ON session_snapshots FOR EACH ROW EXECUTE FUNCTION break()",
+    );
+    end(&server, "poison", "broke");
+    running.wait_for("interrupted", 1);
+    for n in 0..10 {
+        end(&server, &format!("k{n}"), "broke");
+    }
+    wait_for_rows(&postgres, 10);
+    running.wait_for("interrupted", 2);
+    assert!(running.said("interrupted")[0].contains("terminating connection"));
+    postgres.sql("DROP TRIGGER break ON session_snapshots");
+    wait_for_rows(&postgres, 11);
+    running.stop().await;
+}

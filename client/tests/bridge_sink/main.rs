@@ -191,6 +191,34 @@ async fn a_server_that_does_not_publish_or_wait_is_swept_and_warned_of() {
     running.stop().await;
 }
 
+/// The permissions of `docs/bridge.md`, and no others.
+#[tokio::test(flavor = "multi_thread")]
+async fn few_permissions_are_enough() {
+    let (server, postgres) = (Server::start(), Postgres::start());
+    server.run(
+        "ACL SETUSER sink on >secret resetchannels &__session@0__:* %R~session:* %R~checkpoint:* +psubscribe +ping +scan +multi +exec \
+         +session.info +session.get +session.event|range +session.checkpoint|list +session.checkpoint|get +get",
+    );
+    end(&server, "session:1", "broke");
+    end(&server, "other", "broke");
+    let url = format!("{}?user=sink&pass=secret", server.url());
+    let source = RedisSource::single(redis::Client::open(url).unwrap());
+    let running = Running::start(SnapshotSink::new(source, target(&postgres)));
+    let _shown = shown_on_failure(&running);
+    running.wait_for("swept", 1);
+    server.run("SESSION.APPEND session:2 MSG user hello");
+    server.run("SESSION.CHECKPOINT CREATE session:2 OUTCOME broke STORE checkpoint:{session:2} CLOSE");
+    wait_for_rows(&postgres, 2);
+    let stored = postgres.sql("SELECT session_key FROM session_snapshots WHERE reference IS NOT NULL");
+    assert_eq!(stored, "session:2");
+    assert!(
+        running.said("skipped")[0].contains("\"other\""),
+        "what it may not see, it says"
+    );
+    assert_eq!(running.said("interrupted"), [""; 0]);
+    running.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_notified_of_is_written_before_the_end() {
     let (server, postgres) = (Server::start(), Postgres::start());
@@ -200,7 +228,6 @@ async fn what_was_notified_of_is_written_before_the_end() {
     for n in 0..50 {
         end(&server, &format!("k{n}"), "broke");
     }
-    // The server has handed out every notification by the time it answers another subscriber.
     running.wait_for("written", 1);
     let written = running.stop().await;
     assert_eq!(written, rows(&postgres), "nothing half done");

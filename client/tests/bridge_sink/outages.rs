@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use redis_session_tests::payload::Random;
 use redis_session_tests::{Postgres, Server, wait_until};
 
 use super::{Running, end, end_by, shown_on_failure, sink, target, wait_for_rows};
@@ -121,6 +122,48 @@ async fn a_database_that_restarts_gets_the_rest() {
     let ended = traffic.stop();
     wait_for_rows(&postgres, ended);
     running.stop().await;
+}
+
+/// Sinks, the server and the database come and go by chance, the same each time.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_stops_in_whatever_order() {
+    let (server, postgres) = (Server::append_only().start(), Postgres::start());
+    let mut random = Random(7);
+    let (mut ended, mut is_database_up) = (0, true);
+    let mut sinks: Vec<Running> = Vec::new();
+    for _ in 0..40 {
+        match random.below(8) {
+            0 => sinks.push(Running::of(&server, &postgres)),
+            1 if !sinks.is_empty() => drop(sinks.swap_remove(random.below(sinks.len()))),
+            2 if !sinks.is_empty() => {
+                let sink = sinks.swap_remove(random.below(sinks.len()));
+                sink.stop().await;
+            }
+            3 => server.restart(),
+            4 if is_database_up => {
+                postgres.stop();
+                is_database_up = false;
+            }
+            5 if !is_database_up => {
+                postgres.resume();
+                is_database_up = true;
+            }
+            _ => {
+                for _ in 0..random.below(10) {
+                    end(&server, &format!("k:{ended}"), "broke");
+                    ended += 1;
+                }
+            }
+        }
+    }
+    if !is_database_up {
+        postgres.resume();
+    }
+    let last = Running::of(&server, &postgres);
+    let _shown = shown_on_failure(&last);
+    wait_for_rows(&postgres, ended);
+    assert!(ended > 20, "{ended} sessions are not much of a test");
+    last.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
