@@ -3,6 +3,7 @@
 //! ```text
 //!  main.rs       the subcommands and the exit codes
 //!  connection/   the connection flags of redis-cli; one connection, or all primaries of a cluster
+//!  directory.rs  what a directory tells of its sessions
 //!  failure.rs    what ends the program, and what to do about it
 //!  output.rs     standard output, which may be closed or full
 //!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
@@ -22,6 +23,7 @@
 //! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
 
 mod connection;
+mod directory;
 mod export;
 mod failure;
 mod import;
@@ -62,29 +64,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Turn older layouts of conversations (lists, JSON, hashes) into sessions, all over a database or cluster
-    Migrate(migrate::Flags),
-    /// Import what is not one or a few keys: a hash a message, session files
-    Import {
-        #[command(subcommand)]
-        source: import::Source,
-    },
+    /// List the sessions of a directory, or of a whole database or cluster
+    Ls(ls::Flags),
     /// Show a conversation as people read it: messages, tool calls, events, checkpoints, entities
     Show(show::Flags),
     /// Follow a session live: the last messages, and what comes
     Tail(tail::Flags),
-    /// Write sessions as lines of JSON that `import jsonl` brings back as they were
-    Export(export::Flags),
-    /// List the sessions of a directory, or of a whole database or cluster
-    Ls(ls::Flags),
+    /// Draw events and states over time, a lane an agent: in text, or as SVG
+    Timeline(timeline::Flags),
     /// Show what happens, live: sessions, rates, memory, waiting readers
     Top(top::Flags),
+    /// Write sessions as lines of JSON that `import jsonl` brings back as they were
+    Export(export::Flags),
+    /// Import what was exported, and what is not one or a few keys: a hash a message, session files
+    Import {
+        #[command(subcommand)]
+        source: import::Source,
+    },
+    /// Turn older layouts of conversations (lists, JSON, hashes) into sessions, all over a database or cluster
+    Migrate(migrate::Flags),
     /// Print completions for a shell
     Completions(manual::CompletionsFlags),
     /// Print the manual page, or write one for each subcommand into a folder
     Man(manual::ManFlags),
-    /// Draw events and states over time, a lane an agent: in text, or as SVG
-    Timeline(timeline::Flags),
 }
 
 /// How a command ended that did its work.

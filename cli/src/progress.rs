@@ -16,11 +16,20 @@ static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// From now on Ctrl-C and SIGTERM are something to be asked for. The second one ends the program as the first would have.
 pub fn watch_for_stop() -> Result<()> {
-    ctrlc::set_handler(|| {
+    watch(|| eprintln!("stopping after what is in flight (again to stop at once)"))
+}
+
+/// The same for what has nothing to finish.
+pub fn watch_for_end() -> Result<()> {
+    watch(|| {})
+}
+
+fn watch(say: impl Fn() + Send + 'static) -> Result<()> {
+    ctrlc::set_handler(move || {
         if IS_STOPPED.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("stopping after what is in flight (again to stop at once)");
+        say();
     })
     .map_err(|error| Failure::Server(format!("cannot watch for Ctrl-C: {error}")))
 }
@@ -55,8 +64,10 @@ impl Progress {
     fn with(what: &'static str, total: u64, has_messages: bool) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total);
-            let template =
-                "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left  {msg}";
+            let template = match has_messages {
+                true => "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {per_sec}, {eta} left  {msg}",
+                false => "{wide_bar} {percent:>3} %  {human_pos} of {human_len} {prefix}, {eta} left  {msg}",
+            };
             bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.set_prefix(what);
             bar

@@ -59,6 +59,16 @@ fn passwords_come_as_redis_cli_takes_them() {
     client.run("ACL SETUSER little on >pass ~* -@all +scan +ping +select +client +hello +memory +type +dbsize");
     let (_, err) = ends(&mut program(&server, "--user little -a pass export k"), 3);
     assert!(err.contains("NOPERM") && err.contains("ACL SETUSER"), "{err}");
+    client.run("ACL SETUSER nosize on >pass ~* +@all -memory");
+    let (out, _) = ends(&mut program(&server, "--user nosize -a pass ls --json"), 0);
+    assert!(out.contains("\"memory_usage_bytes\":null"), "{out}");
+    assert_eq!(
+        ends(&mut program(&server, "--user nosize -a pass export"), 0)
+            .0
+            .lines()
+            .count(),
+        1
+    );
     client.run("CONFIG SET requirepass \"\"");
 }
 

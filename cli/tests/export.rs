@@ -1,13 +1,13 @@
 //! `redis-session export` and `redis-session import jsonl`.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use redis_session_tests::oracle::assert_same;
 use redis_session_tests::payload::seal;
-use redis_session_tests::{int, text, Cluster, Options, Server};
+use redis_session_tests::{int, text, wait_until, Cluster, Options, Server};
 use serde_json::Value;
 
 use crate::{cluster_program, ends, objects, program, stderr};
@@ -111,6 +111,16 @@ fn everything_comes_back_as_it_was() {
     let again = import(&other, &file, "--replace", 0);
     assert_eq!(again["sessions"], before.len() - 2, "{again:#}");
     assert_same("after a second import", &before, &other.snapshot());
+    // Written over what is there, were it not for what has expired since.
+    let past = fs::read_to_string(&file).unwrap().lines().last().map(|line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line["expires_at"] = "2001-01-01T00:00:00.000Z".into();
+        line.to_string()
+    });
+    let past_file = other.file("past.jsonl");
+    fs::write(&past_file, past.unwrap()).unwrap();
+    assert_eq!(import(&other, &past_file, "--replace", 0)["expired"], 1);
+    assert_same("after an import of what has expired", &before, &other.snapshot());
     let again = import(&other, &file, "", 0);
     assert_eq!(
         (&again["sessions"], &again["already"]),
@@ -400,6 +410,42 @@ fn a_signal_ends_it_behind_a_whole_line() {
 }
 
 #[test]
+fn an_import_that_waits_for_lines_is_ended_by_a_signal() {
+    let server = Server::start();
+    let whole = format!("{}\n", line(&server)).repeat(600);
+    server.run("DEL k");
+    let mut child = program(&server, "import jsonl - --json")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(whole.as_bytes()).unwrap();
+    // What came is imported before more comes.
+    wait_until("the first lines are imported", || int(&server.run("EXISTS k")) == 1);
+    let is_sent = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
+        .status()
+        .unwrap();
+    assert!(is_sent.success());
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    assert_eq!(output.status.code(), Some(130));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["interrupted"], &report["broken"]),
+        (&true.into(), &0.into()),
+        "{report:#}"
+    );
+    // The same value a second time is there already.
+    assert_eq!(
+        (&report["sessions"], &report["left_alone"]),
+        (&1.into(), &0.into()),
+        "{report:#}"
+    );
+}
+
+#[test]
 fn named_keys_and_directories() {
     let server = Server::start();
     fill(&server);
@@ -414,6 +460,16 @@ fn named_keys_and_directories() {
     let mut of_index = keys("export --index sessions:{a}", 0).0;
     of_index.sort();
     assert_eq!(of_index, ["session:{a}:1", "session:{a}:2", "sessions:{a}"]);
+    // A key that JSON cannot hold is found all the same.
+    server.call(&[b"SESSION.CREATE".as_slice(), b"s\xff", b"INDEX", b"odd"]);
+    let (out, _) = ends(&mut program(&server, "export --index odd"), 0);
+    assert_eq!(objects(&out)[0]["key_base64"], "c/8=");
+    let (out, _) = ends(&mut program(&server, "ls odd --json"), 0);
+    let row = &objects(&out)[0];
+    assert!(
+        row["key"] == "s\\xff" && row["memory_usage_bytes"].as_u64() > Some(0),
+        "{row}"
+    );
     let (there, err) = keys("export closed nobody list", 1);
     assert_eq!(there, ["closed"]);
     assert!(

@@ -292,6 +292,8 @@ impl Target {
         let next = if code == "WRONGPASS" || code == "NOAUTH" || error.kind() == redis::ErrorKind::AuthenticationFailed
         {
             "Give the password with -a, or in REDISCLI_AUTH, and the user with --user."
+        } else if error.to_string().contains("CertificateRequired") {
+            "The server wants a certificate of its clients: --cert and --key."
         } else if error.to_string().contains("certificate") {
             "--cacert names the certificates to trust; --insecure trusts whoever answers."
         } else if error.is_io_error() || error.is_connection_refusal() || error.is_timeout() {

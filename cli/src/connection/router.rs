@@ -175,16 +175,19 @@ impl Router {
         self.send_all(&all)?.into_iter().map(of_multi).collect()
     }
 
-    /// A command for each key, as many in flight as there are.
+    /// A command for each key, as many in flight as there are. An error that all would meet ends it.
     pub fn calls(&mut self, all: Vec<(&[u8], Cmd)>) -> Result<Vec<Answer>> {
+        let answers = self.answers(all)?;
+        match answers.iter().find_map(|answer| answer.as_ref().err()?.failure()) {
+            Some(failure) => Err(failure),
+            None => Ok(answers),
+        }
+    }
+
+    /// The same for what can be done without.
+    pub fn answers(&mut self, all: Vec<(&[u8], Cmd)>) -> Result<Vec<Answer>> {
         let all: Vec<(&[u8], Vec<Cmd>)> = all.into_iter().map(|(key, command)| (key, vec![command])).collect();
-        let answers = self.send_all(&all)?.into_iter().flatten();
-        answers
-            .map(|answer| match answer.as_ref().err().and_then(Refusal::failure) {
-                Some(failure) => Err(failure),
-                None => Ok(answer),
-            })
-            .collect()
+        Ok(self.send_all(&all)?.into_iter().flatten().collect())
     }
 
     /// The answers to the commands of each key. What is redirected is sent again, where it belongs.

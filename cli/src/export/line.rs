@@ -167,24 +167,28 @@ pub struct Head<'a> {
     #[serde(rename = "type", borrow, default)]
     pub kind: Cow<'a, str>,
     #[serde(borrow, default)]
-    key: Option<Cow<'a, str>>,
+    key: Option<Text<'a>>,
     #[serde(borrow, default)]
-    key_base64: Option<Cow<'a, str>>,
+    key_base64: Option<Text<'a>>,
     #[serde(borrow, default)]
-    expires_at: Option<Cow<'a, str>>,
+    expires_at: Option<Text<'a>>,
     #[serde(default)]
     expires_at_ms: Option<i64>,
     #[serde(borrow, default)]
-    pub payload: Option<Cow<'a, str>>,
+    payload: Option<Text<'a>>,
 }
+
+/// Text that is not copied out of its line, if it can be read there. (Serde would copy an `Option<Cow<str>>`, and a payload may be large.)
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Head<'_> {
     pub fn key(&self) -> Result<Vec<u8>, String> {
         match (&self.key_base64, &self.key) {
-            (Some(text), _) => STANDARD
+            (Some(Text(text)), _) => STANDARD
                 .decode(text.as_bytes())
                 .map_err(|error| format!("key_base64 is not base64: {error}")),
-            (None, Some(key)) => Ok(key.as_bytes().to_vec()),
+            (None, Some(Text(key))) => Ok(key.as_bytes().to_vec()),
             (None, None) => Err("it has no key".into()),
         }
     }
@@ -194,7 +198,7 @@ impl Head<'_> {
         match (self.expires_at_ms, &self.expires_at) {
             (Some(at_ms), _) => Ok(Some(at_ms)),
             (None, None) => Ok(None),
-            (None, Some(text)) => match parse_iso_8601(text) {
+            (None, Some(Text(text))) => match parse_iso_8601(text) {
                 Some(at_ms) => Ok(Some(at_ms)),
                 None => Err("expires_at is not a time".into()),
             },
@@ -202,7 +206,7 @@ impl Head<'_> {
     }
 
     pub fn payload(&self) -> Result<Vec<u8>, String> {
-        let text = self.payload.as_deref();
+        let text = self.payload.as_ref().map(|Text(text)| text.as_bytes());
         let text =
             text.ok_or("it has no payload: it was exported to be read (--readable), and cannot be brought back")?;
         STANDARD

@@ -16,10 +16,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use clap::Args;
-use redis::{Cmd, Value};
+use redis::Cmd;
 use serde::Deserialize;
 
 use crate::connection::{self, array, bytes, int, Router};
+use crate::directory;
 use crate::failure::{Failure, Refusal, Result};
 use crate::migrate::shown;
 use crate::progress::{self, Progress};
@@ -110,7 +111,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     };
     exporter.progress.finish();
     let finished = exporter.sink.finish();
-    exporter.summarise();
+    exporter.summarise(walked.is_err() || finished.is_err());
     walked?;
     finished?;
     Ok(match (progress::is_stopped(), exporter.counts.missing) {
@@ -126,8 +127,7 @@ impl Exporter<'_> {
         for _ in 0..WALKS_AT_MOST {
             for address in self.router.addresses() {
                 let size = self.router.at(&address)?.must(&redis::cmd("DBSIZE"))?;
-                self.progress
-                    .add_total(int(&size).unwrap_or(0) as u64 * Kind::ALL.len() as u64);
+                self.progress.add_total(int(&size).unwrap_or(0) as u64);
                 for kind in Kind::ALL {
                     self.scan(&address, kind)?;
                 }
@@ -163,8 +163,9 @@ impl Exporter<'_> {
                 .into_iter()
                 .filter_map(bytes)
                 .collect();
-            self.take(keys, false)?;
-            self.progress.add(PAGE, 0, 0);
+            self.take(keys, Some(kind))?;
+            // The keys are as many as there are, however often they are walked.
+            self.progress.add(if kind == Kind::Session { PAGE } else { 0 }, 0, 0);
             if cursor == b"0" {
                 break;
             }
@@ -176,7 +177,7 @@ impl Exporter<'_> {
     fn named(&mut self) -> Result<()> {
         let keys: Vec<Vec<u8>> = self.flags.keys.iter().map(key_of_argument).collect();
         self.progress.add_total(keys.len() as u64);
-        self.take(keys, true)?;
+        self.take(keys, None)?;
         for index in self.flags.index.iter().map(key_of_argument) {
             let list = redis::cmd("SESSION.INDEX").arg("LIST").arg(&index).to_owned();
             let entries = match self.router.call(&index, &list)? {
@@ -188,34 +189,42 @@ impl Exporter<'_> {
                     )))
                 }
             };
-            let key_of_entry = |entry: Value| {
+            let mut keys = Vec::new();
+            for entry in entries.into_iter().filter_map(bytes) {
                 #[derive(Deserialize)]
                 struct Entry {
+                    id: String,
                     key: String,
                 }
-                Some(serde_json::from_slice::<Entry>(&bytes(entry)?).ok()?.key.into_bytes())
-            };
-            let keys: Vec<Vec<u8>> = entries.into_iter().filter_map(key_of_entry).collect();
+                let entry: Entry = serde_json::from_slice(&entry).map_err(|error| {
+                    Failure::Server(format!(
+                        "SESSION.INDEX LIST replied what this program cannot read ({error}): is the module newer? Update redis-session."
+                    ))
+                })?;
+                keys.push(directory::raw_key(&mut self.router, &index, &entry.id, &entry.key)?);
+            }
             self.progress.add_total(keys.len() as u64 + 1);
             for keys in keys.chunks(PAGE as usize) {
-                self.take(keys.to_vec(), false)?;
+                self.take(keys.to_vec(), Some(Kind::Session))?;
                 self.progress.add(keys.len() as u64, 0, 0);
             }
-            self.take(vec![index], true)?;
+            self.take(vec![index], None)?;
         }
         Ok(())
     }
 
-    /// Exports those that are not done. Of those that are asked for by name it is said if they are not there.
-    fn take(&mut self, mut keys: Vec<Vec<u8>>, is_named: bool) -> Result<()> {
+    /// Exports those that are not done. What they are is known of what SCAN and directories tell; of those that are asked for by name it is
+    /// looked up, and said if they are not there.
+    fn take(&mut self, mut keys: Vec<Vec<u8>>, kind: Option<Kind>) -> Result<()> {
         keys.retain(|key| self.done.insert(digest(key)));
         let sizes = keys
             .iter()
             .map(|key| (key.as_slice(), redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()));
-        let sizes = self.router.calls(sizes.collect())?;
+        // To whom the server does not tell them, for want of permission: all are taken for large.
+        let sizes = self.router.answers(sizes.collect())?;
         let mut sized = keys.iter().zip(sizes).map(|(key, size)| {
-            let size = size.ok().and_then(|size| int(&size)).unwrap_or(0);
-            (key.as_slice(), size as u64)
+            let size = size.ok().map_or(BYTES_AT_ONCE, |size| int(&size).unwrap_or(0) as u64);
+            (key.as_slice(), size)
         });
         let mut next = sized.next();
         while let Some((key, size)) = next {
@@ -232,37 +241,27 @@ impl Exporter<'_> {
                 total += size;
                 next = sized.next();
             }
-            self.read(&together, is_named)?;
+            self.read(&together, kind)?;
         }
         Ok(())
     }
 
-    fn read(&mut self, keys: &[&[u8]], is_named: bool) -> Result<()> {
-        let kinds = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
-        let kinds = self.router.calls(kinds.collect())?;
-        let mut transactions = Vec::new();
-        let mut wanted = Vec::new();
-        for (key, kind) in keys.iter().zip(kinds) {
-            let name = kind.ok().and_then(bytes).unwrap_or_default();
-            match Kind::named(&name) {
-                Some(kind) => {
-                    transactions.push((*key, self.commands(key, kind)));
-                    wanted.push((*key, kind));
-                }
-                None if is_named => self.is_missing(key, &String::from_utf8_lossy(&name)),
-                // It went between SCAN and here.
-                None => {}
-            }
-        }
+    fn read(&mut self, keys: &[&[u8]], kind: Option<Kind>) -> Result<()> {
+        let wanted = match kind {
+            Some(kind) => keys.iter().map(|key| (*key, kind)).collect(),
+            None => self.kinds(keys)?,
+        };
+        let transactions: Vec<(&[u8], Vec<Cmd>)> = wanted
+            .iter()
+            .map(|(key, kind)| (*key, self.commands(key, *kind)))
+            .collect();
         let answers = self.router.transactions(&transactions)?;
         for ((key, kind), answer) in wanted.into_iter().zip(answers) {
             match answer {
                 Ok(replies) => {
-                    let values = line::Values::of(array(replies), !self.flags.readable);
-                    match values {
-                        Some(values) => self.write(key, kind, &values)?,
-                        None if is_named => self.is_missing(key, "none"),
-                        None => {}
+                    // There is nothing of a key that went between SCAN and here.
+                    if let Some(values) = line::Values::of(array(replies), !self.flags.readable) {
+                        self.write(key, kind, &values)?;
                     }
                 }
                 // Another type took its place just now, or it may not be read.
@@ -270,6 +269,21 @@ impl Exporter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What the keys hold that is to be exported. Of the others it is said why not.
+    fn kinds<'k>(&mut self, keys: &[&'k [u8]]) -> Result<Vec<(&'k [u8], Kind)>> {
+        let commands = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
+        let answers = self.router.calls(commands.collect())?;
+        let mut wanted = Vec::new();
+        for (key, answer) in keys.iter().zip(answers) {
+            let name = answer.ok().and_then(bytes).unwrap_or_default();
+            match Kind::named(&name) {
+                Some(kind) => wanted.push((*key, kind)),
+                None => self.is_missing(key, &String::from_utf8_lossy(&name)),
+            }
+        }
+        Ok(wanted)
     }
 
     fn commands(&self, key: &[u8], kind: Kind) -> Vec<Cmd> {
@@ -310,7 +324,7 @@ impl Exporter<'_> {
         eprintln!("{}: left out: {refusal}", shown(key));
     }
 
-    fn summarise(&self) {
+    fn summarise(&self, is_broken_off: bool) {
         let Counts {
             sessions,
             directories,
@@ -325,7 +339,7 @@ impl Exporter<'_> {
         if missing > 0 {
             text += &format!("left out: {missing}\n");
         }
-        if progress::is_stopped() {
+        if progress::is_stopped() || is_broken_off {
             text += match self.sink.can_be_resumed() {
                 true => "stopped before the end: the same command with --resume goes on.\n",
                 false => "stopped before the end.\n",

@@ -5,6 +5,7 @@ use redis::{Cmd, Value};
 use super::row::Row;
 use super::{Flags, Sort};
 use crate::connection::{self, array, bytes, int, Router};
+use crate::directory;
 use crate::failure::{Failure, Result};
 use crate::migrate::shown;
 use crate::progress;
@@ -55,7 +56,7 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
         if progress::is_stopped() {
             break;
         }
-        look_up(router, rows)?;
+        look_up(router, index, rows)?;
     }
     if !is_sorted_there {
         rows.sort_by(|one, other| one.compare(other, sort));
@@ -65,15 +66,17 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
 }
 
 /// Expiry and size, which a directory does not know.
-fn look_up(router: &mut Router, rows: &mut [Row]) -> Result<()> {
-    let keys: Vec<Vec<u8>> = rows.iter().map(|row| row.key.as_bytes().to_vec()).collect();
+fn look_up(router: &mut Router, index: &[u8], rows: &mut [Row]) -> Result<()> {
+    let keys = rows
+        .iter()
+        .map(|row| directory::raw_key(router, index, &row.id, &row.key));
+    let keys: Vec<Vec<u8>> = keys.collect::<Result<_>>()?;
+    rows.iter_mut().zip(&keys).for_each(|(row, key)| row.key = shown(key));
     let expiries = asked(router, &keys, |key| redis::cmd("PEXPIRETIME").arg(key).to_owned())?;
-    let sizes = asked(router, &keys, |key| {
-        redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()
-    })?;
+    let sizes = sizes(router, &keys)?;
     for ((row, expiry), size) in rows.iter_mut().zip(expiries).zip(sizes) {
         row.expires_at_ms = expiry.as_ref().and_then(int).filter(|at_ms| *at_ms >= 0);
-        row.size_bytes = size.as_ref().and_then(int);
+        row.size_bytes = size;
     }
     Ok(())
 }
@@ -84,6 +87,15 @@ fn asked(router: &mut Router, keys: &[Vec<u8>], command: impl Fn(&[u8]) -> Cmd) 
     Ok(answers.into_iter().map(|answer| answer.ok()).collect())
 }
 
+/// A list without sizes is better than none.
+fn sizes(router: &mut Router, keys: &[Vec<u8>]) -> Result<Vec<Option<i64>>> {
+    let commands = keys
+        .iter()
+        .map(|key| (key.as_slice(), redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()));
+    let answers = router.answers(commands.collect())?;
+    Ok(answers.into_iter().map(|answer| int(&answer.ok()?)).collect())
+}
+
 /// Every session that SCAN finds, on one server or on all primaries.
 pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flags) -> Result<Vec<Row>> {
     let sort = flags.order();
@@ -91,13 +103,13 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     let mut rows: Vec<Row> = Vec::new();
     scan(router, "rdsession", flags.matching.as_deref(), |router, keys| {
         let infos = asked(router, &keys, |key| redis::cmd("SESSION.INFO").arg(key).to_owned())?;
-        let sizes = asked(router, &keys, |key| {
-            redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()
-        })?;
+        let sizes = sizes(router, &keys)?;
         for ((key, info), size) in keys.iter().zip(infos).zip(sizes) {
             if let Some(row) = info.and_then(|info| Row::of_info(key, info)) {
-                let size_bytes = size.as_ref().and_then(int);
-                rows.push(Row { size_bytes, ..row });
+                rows.push(Row {
+                    size_bytes: size,
+                    ..row
+                });
             }
         }
         // What is not going to be shown is not kept either.
@@ -111,7 +123,7 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     // SCAN may show a key twice.
     rows.dedup_by(|one, other| one.key == other.key);
     rows.truncate(most);
-    if !flags.json {
+    if !flags.json && !rows.is_empty() {
         let place = if connection.cluster {
             "of all primaries"
         } else {

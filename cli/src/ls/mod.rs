@@ -40,7 +40,7 @@ pub struct Flags {
     #[arg(long = "match", value_name = "GLOB")]
     matching: Option<String>,
     /// The first so many
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// List directories, not sessions
     #[arg(long, short = 'd', conflicts_with_all = ["index", "by_activity", "sort", "limit"])]
@@ -73,7 +73,7 @@ impl Flags {
 
 pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     let mut router = Router::connect(connection)?;
-    progress::watch_for_stop()?;
+    progress::watch_for_end()?;
     if flags.directories {
         let directories = find::directories(&mut router, flags)?;
         for (key, count) in &directories {
@@ -100,7 +100,9 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
                 break;
             }
         }
-    } else {
+    } else if rows.is_empty() && index.is_none() {
+        eprintln!("note: no sessions.");
+    } else if !rows.is_empty() {
         crate::print(&table::text(&rows, flags.color, term::time::now_ms(), index.is_none()));
     }
     Ok(outcome())

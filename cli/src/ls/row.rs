@@ -13,7 +13,7 @@ use crate::term::time::{iso, parse_iso};
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// As text; see `raw_key`.
+    /// As text: bytes that are not UTF-8, and controls, as `\xNN`.
     pub key: String,
     pub id: String,
     pub alias: Option<String>,

@@ -89,7 +89,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     if let Some(why) = first.failure() {
         return Err(Failure::Server(why));
     }
-    progress::watch_for_stop()?;
+    progress::watch_for_end()?;
     let interval = Duration::from_secs_f64(flags.interval);
     let samples = sample_in_background(router, interval);
     let state = State {

@@ -223,6 +223,23 @@ impl State {
 }
 
 #[cfg(test)]
+impl Sample {
+    /// What these nodes would tell; some do not answer.
+    pub fn of(infos: &[(String, Option<String>)]) -> Sample {
+        let nodes = infos.iter().map(|(address, info)| {
+            let mut node = Node::of_info(address.clone(), info.as_deref().unwrap_or("session_active_sessions:1"));
+            node.failure = info.is_none().then(|| "no answer".into());
+            node
+        });
+        Sample {
+            time_ms: 0,
+            taken: Instant::now(),
+            nodes: nodes.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;

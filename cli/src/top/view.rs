@@ -94,7 +94,14 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     ] {
         match total(name) {
             0 => {}
-            count => first += &format!("  {}", cell(&number(name), if count == 1 { one } else { many })),
+            count => {
+                let more = cell(&number(name), if count == 1 { one } else { many });
+                // Behind the title and the number of sessions.
+                let wide = 10 + 9 + 2 + console::measure_text_width(&first) + 2 + console::measure_text_width(&more);
+                if wide <= columns {
+                    first += &format!("  {more}");
+                }
+            }
         }
     }
     out.push(row(
@@ -173,7 +180,7 @@ fn counters(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     let seconds = state.interval.as_secs_f64() * state.history.len().min(history_columns) as f64;
     let when = match state.history.len() {
         0..2 => String::new(),
-        _ => format!("last {}", duration((seconds * 1000.0) as i64)),
+        _ => format!("last {}", duration((seconds * 1000.0).round() as i64)),
     };
     let titles = format!("{:<14}{:>11}{:>15}  {when}", "", "per second", "in all");
     let mut out = vec![paint.put(DIM, titles.trim_end())];
@@ -216,6 +223,7 @@ fn counters(state: &State, paint: Paint, columns: usize) -> Vec<String> {
 fn per_second(rate: f64) -> String {
     match rate {
         rate if rate <= 0.0 => "0".into(),
+        rate if rate < 0.05 => "<0.1".into(),
         rate if rate < 10.0 => format!("{rate:.1}"),
         rate => grouped(rate.round() as i64),
     }
@@ -289,4 +297,58 @@ fn nodes(state: &State, paint: Paint, columns: usize) -> Vec<String> {
         out.push(format!("{name}{}", cells.collect::<String>()));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::Sample;
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn lines_fit_whatever_the_columns() {
+        let info = |n: u64| {
+            let info = format!("redis_version:7.2.4\nused_memory:{n}000\nmaxmemory:{n}9000\nsession_active_sessions:{n}\nsession_messages:{n}\n\
+                session_bytes_raw:{n}\nsession_bytes_stored:{n}\nsession_panics_caught:1\nsession_appended:{n}\nsession_conflicts:{n}\n\
+                session_directories:1\nsession_anchors:{n}\n");
+            ["a.very.long.name.of.a.host.in.some.cluster.example.org:7000", "b:1"]
+                .map(|name| (name.to_owned(), Some(info.clone())))
+        };
+        let mut state = State {
+            interval: Duration::from_secs(1),
+            sample: Sample::of(&info(1)),
+            rates: None,
+            history: VecDeque::new(),
+        };
+        let mut all = [info(123), info(98_765)].concat();
+        all.push(("c:1".into(), None));
+        for _ in 0..3 {
+            for columns in COLUMNS_MIN..=COLUMNS_MAX {
+                for line in lines(&state, Paint { is_on: true }, columns) {
+                    let wide = console::measure_text_width(&line);
+                    // On less the screen cuts off.
+                    assert!(wide <= columns.max(76), "{wide} of {columns}: {line}");
+                }
+            }
+            state.take(Sample::of(&all));
+        }
+        let text = lines(&state, Paint { is_on: false }, COLUMNS_MAX).join("\n");
+        assert!(
+            text.contains("panics") && text.contains("no answer") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn sparks_are_as_high_as_the_highest() {
+        let rates = |rate: f64| Rates {
+            total: [("appended", rate)].into_iter().collect(),
+            nodes: Vec::new(),
+        };
+        let history: VecDeque<Rates> = [0.0, 1.0, 8.0, 4.0].map(rates).into_iter().collect();
+        assert_eq!(sparks(&history, "appended", 9), " ▁█▄");
+        assert_eq!(sparks(&history, "appended", 2), "█▄");
+        assert_eq!(sparks(&history, "evicted", 9), "");
+        assert_eq!([0.0, 0.04, 3.26, 1234.5].map(per_second), ["0", "<0.1", "3.3", "1,235"]);
+    }
 }

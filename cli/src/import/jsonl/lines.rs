@@ -86,7 +86,6 @@ impl Lines {
     fn next(&mut self) -> (Read, bool) {
         let mut read = Read::default();
         while read.lines < LINES_AT_ONCE as u64 && read.bytes < BYTES_AT_ONCE {
-            self.line.clear();
             match self.reader.read_until(b'\n', &mut self.line) {
                 Ok(0) => return (read, true),
                 Ok(count) => read.bytes += count as u64,
@@ -97,10 +96,8 @@ impl Lines {
             }
             self.number += 1;
             read.lines += 1;
-            if self.line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
             match parse(&self.line) {
+                _ if self.line.iter().all(u8::is_ascii_whitespace) => {}
                 Ok((kind, key, expires_at_ms, payload)) => read.entries.push(Entry {
                     line: self.number,
                     kind,
@@ -110,7 +107,8 @@ impl Lines {
                 }),
                 Err(why) => read.broken.push((self.number, why)),
             }
-            // One line of hundreds of megabytes is not remembered for all that follow.
+            // One line of hundreds of megabytes is not held while it is sent.
+            self.line.clear();
             self.line.shrink_to(BUFFER_BYTES);
         }
         (read, false)

@@ -12,9 +12,11 @@ mod lines;
 mod payload;
 
 use std::path::PathBuf;
-use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use clap::Args;
+use redis::Cmd;
 use serde::Serialize;
 
 use crate::connection::{self, bytes, Router};
@@ -27,6 +29,9 @@ use lines::{Entry, Lines, Read};
 
 /// Batches that are read ahead while the server works.
 const BATCHES_AHEAD: usize = 2;
+
+/// How often it is looked whether to stop.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The report names so many lines at most; --json more.
 const NAMED_AT_MOST: usize = 1000;
@@ -157,11 +162,10 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         progress,
     };
     progress::watch_for_stop()?;
-    let done = std::thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(BATCHES_AHEAD);
-        scope.spawn(move || lines.send_all(&sender));
-        importer.take_all(receiver)
-    });
+    let (sender, receiver) = sync_channel(BATCHES_AHEAD);
+    // It may wait for standard input for ever, and then ends with the program.
+    std::thread::spawn(move || lines.send_all(&sender));
+    let done = importer.take_all(&receiver);
     importer.progress.finish();
     let mut report = importer.report;
     report.interrupted = progress::is_stopped();
@@ -189,13 +193,18 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// What the reader sends, until it ends or there is a reason to stop. A reader whose receiver is gone ends, too.
-    fn take_all(&mut self, receiver: Receiver<Read>) -> Result<()> {
-        for read in receiver {
+    /// What the reader sends, until it ends or there is a reason to stop.
+    fn take_all(&mut self, receiver: &Receiver<Read>) -> Result<()> {
+        while !progress::is_stopped() {
+            let read = match receiver.recv_timeout(TICK) {
+                Ok(read) => read,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let bytes = read.bytes;
             self.take(read)?;
             self.progress.add(bytes / 1024, 0, 0);
-            if progress::is_stopped() || self.flags.strict && !self.report.is_complete() {
+            if self.flags.strict && !self.report.is_complete() {
                 break;
             }
         }
@@ -222,29 +231,19 @@ impl Importer<'_> {
         self.bring(read.entries)
     }
 
-    fn bring(&mut self, entries: Vec<Entry>) -> Result<()> {
+    fn bring(&mut self, mut entries: Vec<Entry>) -> Result<()> {
+        // Not sent at all: with REPLACE a server would delete what is there now for the sake of what is no more.
+        let (now_ms, count) = (crate::term::time::now_ms(), entries.len());
+        entries.retain(|entry| entry.expires_at_ms.is_none_or(|at_ms| at_ms > now_ms));
+        self.report.expired += (count - entries.len()) as u64;
         if self.flags.dry_run {
             return self.look(entries);
         }
-        let commands = entries.iter().map(|entry| {
-            let mut command = redis::cmd("RESTORE");
-            command
-                .arg(&entry.key)
-                .arg(entry.expires_at_ms.unwrap_or(0))
-                .arg(&entry.payload)
-                .arg("ABSTTL");
-            if self.flags.replace {
-                command.arg("REPLACE");
-            }
-            (entry.key.as_slice(), command)
-        });
+        let commands = entries.iter().map(|entry| (entry.key.as_slice(), self.restore(entry)));
         let answers = self.router.calls(commands.collect())?;
-        let now_ms = crate::term::time::now_ms();
         let mut there = Vec::new();
         for (entry, answer) in entries.into_iter().zip(answers) {
             match answer {
-                // The server takes what has expired, and keeps nothing.
-                Ok(_) if entry.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) => self.report.expired += 1,
                 Ok(_) => {
                     self.report.add(entry.kind);
                     self.progress.add(0, 1, 0);
@@ -254,6 +253,19 @@ impl Importer<'_> {
             }
         }
         self.compare(there)
+    }
+
+    fn restore(&self, entry: &Entry) -> Cmd {
+        let mut command = redis::cmd("RESTORE");
+        command
+            .arg(&entry.key)
+            .arg(entry.expires_at_ms.unwrap_or(0))
+            .arg(&entry.payload)
+            .arg("ABSTTL");
+        if self.flags.replace {
+            command.arg("REPLACE");
+        }
+        command
     }
 
     /// Which keys are there already. Nothing is written.
