@@ -11,7 +11,7 @@ use crate::table::{arg, flag, key, many_token, one_of, opt, token, word, Access,
 pub const COMMAND: Command = Command {
     name: "SESSION.RANGE",
     summary: "Returns the messages of a session in a range of indexes, seqs or times",
-    complexity: "O(log(N)+M) with N the chunks of the session and M the messages returned; by time O(N) with N the messages",
+    complexity: "O(log(N)+M) with N the chunks of the session and M the messages returned; by time O(N+M) with N the chunks and M the messages of those whose times reach into the range",
     arity: -4,
     flags: "readonly",
     acl: "read slow",

@@ -49,6 +49,14 @@ pub struct Request<T> {
 }
 
 /// What is sent, and where to.
+///
+/// ```
+/// use redis_session_client::{Msg, request, request::Command};
+///
+/// let request = request::append("session:1", Msg::user("hello"));
+/// let command: &Command = request.command();
+/// assert_eq!((command.name().as_str(), command.key()), ("SESSION.APPEND", b"session:1".as_slice()));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Command {
     cmd: Cmd,
