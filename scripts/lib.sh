@@ -114,9 +114,18 @@ have_postgres() {
   { have initdb && have postgres && have pg_ctl; } || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null
 }
 
-# need_test_tools: what only the tests need, PostgreSQL for those of the bridge.
+# OpenSSL's headers, which the client crate is built with for TLS when every feature is on.
+have_openssl() {
+  [ "$(uname)" != Linux ] || [ -n "${OPENSSL_DIR:-}" ] || { have pkg-config && pkg-config --exists openssl; }
+}
+
+# need_test_tools: what only the tests need: PostgreSQL for those of the bridge, OpenSSL for the client crate with every feature.
 need_test_tools() {
-  ! have_postgres || return 0
+  local missing=()
+  have_openssl || missing+=(libssl-dev pkg-config)
+  have_postgres || missing+=(postgresql)
+  [ ${#missing[@]} -gt 0 ] || return 0
+
   heading "Installing what the tests need"
   if have apt-get; then
     # Each test starts a PostgreSQL of its own. Debian's package would also start one for the whole machine, unless told not to
@@ -125,17 +134,17 @@ need_test_tools() {
     file=$folder/redis-session-tests.conf
     as_root mkdir -p "$folder"
     printf 'create_main_cluster = false\n' | as_root tee "$file" >/dev/null
-    if ! (install_packages postgresql); then
+    if ! (install_packages "${missing[@]}"); then
       as_root rm -f "$file"
       exit 1
     fi
     as_root rm -f "$file"
   elif have dnf; then
-    fail "missing: postgresql." "On Fedora: sudo dnf install postgresql-server, then run this again."
+    fail "missing: ${missing[*]} (by their Debian names)." "On Fedora: sudo dnf install openssl-devel pkgconf postgresql-server, then run this again."
   elif [ "$(uname)" = Darwin ]; then
-    fail "missing: postgresql." "On macOS: brew install postgresql, then run this again."
+    fail "missing: ${missing[*]} (by their Debian names)." "On macOS: brew install postgresql, then run this again."
   else
-    fail "missing: postgresql." "Install it (initdb, postgres, pg_ctl and psql), then run this again."
+    fail "missing: ${missing[*]} (by their Debian names)." "Install OpenSSL's headers, pkg-config and PostgreSQL (initdb, postgres, pg_ctl and psql), then run this again."
   fi
 }
 

@@ -1,6 +1,6 @@
 //! One connection. The bytes on the wire are redis-rs's; the replies are kept as they came, errors in place.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -11,6 +11,20 @@ use crate::talk;
 
 /// How long a reply may take before a test is called stuck.
 const REPLY_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Reads on after a signal: a socket with a deadline reports each one, whoever it was for.
+struct Undisturbed<'a>(&'a mut UnixStream);
+
+impl Read for Undisturbed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
 
 pub struct Client {
     stream: UnixStream,
@@ -47,7 +61,7 @@ impl Client {
 
     /// As [`Client::receive`], for a server that may close the connection.
     pub fn try_receive(&mut self) -> redis::RedisResult<Value> {
-        self.parser.parse_value(&mut self.stream)
+        self.parser.parse_value(Undisturbed(&mut self.stream))
     }
 
     /// One command, its arguments as bytes; an error reply is a value like any other.

@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::server::{free_port, wait_until};
 
@@ -31,12 +31,19 @@ const SETTINGS: [&str; 7] = [
 ];
 
 pub struct Postgres {
+    programs: Programs,
     folder: PathBuf,
-    programs: PathBuf,
-    /// Whom the server runs as, where it may not run as us.
-    user: Option<User>,
     port: u16,
     process: Mutex<Option<Child>>,
+    /// Kept for the next one.
+    _catalogues: Arc<Catalogues>,
+}
+
+/// PostgreSQL's programs, and whom they run as, where they may not run as us.
+#[derive(Clone)]
+struct Programs {
+    folder: PathBuf,
+    user: Option<User>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,40 +52,25 @@ struct User {
     gid: u32,
 }
 
+/// What `initdb` writes. That takes seconds, and is the same each time: it is made once and copied, as long as any test needs it.
+struct Catalogues(PathBuf);
+
 impl Postgres {
-    /// A new, empty server. Takes a second or two: the programs write 39 MB of catalogues.
+    /// A new, empty server.
     pub fn start() -> Postgres {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let name = format!("rsp-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).expect("a folder for PostgreSQL");
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("a folder of our own");
-        let user = user_in_place_of_root();
-        if let Some(user) = user {
-            std::os::unix::fs::chown(&folder, Some(user.uid), Some(user.gid)).expect("root may give folders away");
-        }
+        let programs = Programs::find();
+        let catalogues = Catalogues::get(&programs);
+        let folder = programs.new_folder();
         let mut postgres = Postgres {
+            programs,
             folder,
-            programs: programs(),
-            user,
             port: 0,
             process: Mutex::new(None),
+            _catalogues: catalogues,
         };
-        let made = postgres
-            .program("initdb")
-            .args([
-                "--no-sync",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--no-locale",
-                "-U",
-                "postgres",
-                "-D",
-            ])
-            .arg(postgres.data())
-            .output()
-            .expect("initdb runs");
-        assert!(made.status.success(), "initdb failed:\n{}", shown(&made));
+        let mut copy = postgres.program("cp");
+        copy.arg("-R").arg(&postgres._catalogues.0).arg(postgres.data());
+        must_succeed(copy);
         for attempt in 1.. {
             // Somebody else may take the port before the server does.
             postgres.port = free_port();
@@ -197,19 +189,8 @@ impl Postgres {
         self.folder.join("log")
     }
 
-    /// One of PostgreSQL's programs, as the user that may run it, in a folder that this user may enter.
     fn program(&self, name: &str) -> Command {
-        let beside_the_others = self.programs.join(name);
-        let mut command = match is_file(&beside_the_others) {
-            true => Command::new(beside_the_others),
-            // `psql` may be a package of its own, elsewhere.
-            false => Command::new(name),
-        };
-        command.current_dir(&self.folder);
-        if let Some(User { uid, gid }) = self.user {
-            command.gid(gid).uid(uid);
-        }
-        command
+        self.programs.command(name, &self.folder)
     }
 }
 
@@ -223,27 +204,90 @@ impl Drop for Postgres {
     }
 }
 
-/// The folder with `initdb` and its kin: they find each other there, so links to them are followed.
-fn programs() -> PathBuf {
-    let on_path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut versions: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-        .collect();
-    versions.sort();
-    folders.extend(versions.into_iter().rev().map(|(_, folder)| folder));
-    let has_programs = |folder: &PathBuf| {
-        ["initdb", "postgres", "pg_ctl"]
-            .iter()
-            .all(|name| is_file(&folder.join(name)))
-    };
-    let folder = folders
-        .into_iter()
-        .find(has_programs)
-        .expect("PostgreSQL is installed (Debian: apt-get install postgresql)");
-    let initdb = fs::canonicalize(folder.join("initdb")).expect("a path that was just there");
-    initdb.parent().map_or(folder, Path::to_path_buf)
+impl Catalogues {
+    fn get(programs: &Programs) -> Arc<Catalogues> {
+        static MADE: Mutex<Weak<Catalogues>> = Mutex::new(Weak::new());
+        let mut made = MADE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(catalogues) = made.upgrade() {
+            return catalogues;
+        }
+        let catalogues = Arc::new(Catalogues(programs.new_folder()));
+        let mut initdb = programs.command("initdb", &catalogues.0);
+        initdb.args(["--no-sync", "--auth=trust", "--encoding=UTF8", "--no-locale"]);
+        initdb
+            .args(["--wal-segsize=1", "-U", "postgres", "-D"])
+            .arg(&catalogues.0);
+        must_succeed(initdb);
+        *made = Arc::downgrade(&catalogues);
+        catalogues
+    }
+}
+
+impl Drop for Catalogues {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Programs {
+    /// They find each other in their folder, so links to them are followed.
+    fn find() -> Programs {
+        let on_path = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let mut versions: Vec<(u32, PathBuf)> = versions
+            .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+            .collect();
+        versions.sort();
+        folders.extend(versions.into_iter().rev().map(|(_, folder)| folder));
+        let has_all = |folder: &PathBuf| {
+            ["initdb", "postgres", "pg_ctl"]
+                .iter()
+                .all(|name| is_file(&folder.join(name)))
+        };
+        let folder = folders
+            .into_iter()
+            .find(has_all)
+            .expect("PostgreSQL is installed (Debian: apt-get install postgresql)");
+        let initdb = fs::canonicalize(folder.join("initdb")).expect("a path that was just there");
+        Programs {
+            folder: initdb.parent().map_or(folder, Path::to_path_buf),
+            user: user_in_place_of_root(),
+        }
+    }
+
+    /// A folder that belongs to whom the programs run as.
+    fn new_folder(&self) -> PathBuf {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("rsp-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).expect("a folder for PostgreSQL");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("a folder of our own");
+        if let Some(user) = self.user {
+            std::os::unix::fs::chown(&folder, Some(user.uid), Some(user.gid)).expect("root may give folders away");
+        }
+        folder
+    }
+
+    /// A program, as the user that may run it, in a folder that this user may enter.
+    fn command(&self, name: &str, folder: &Path) -> Command {
+        let beside_the_others = self.folder.join(name);
+        let mut command = match is_file(&beside_the_others) {
+            true => Command::new(beside_the_others),
+            // `psql` may be a package of its own, elsewhere.
+            false => Command::new(name),
+        };
+        command.current_dir(folder);
+        if let Some(User { uid, gid }) = self.user {
+            command.gid(gid).uid(uid);
+        }
+        command
+    }
+}
+
+fn must_succeed(mut command: Command) {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{command:?} failed:\n{}", shown(&output));
 }
 
 fn is_file(path: &Path) -> bool {

@@ -23,8 +23,11 @@ use crate::{items, talk, text, Client, Options, Server};
 /// How long a server may be silent before the sentinels call it down. A busy machine's silences are shorter.
 const DOWN_AFTER_MS: u32 = 2_000;
 
-/// What would otherwise make tests wait: sentinels learn of replicas and of each other at these intervals. The last keeps them at
-/// work after the machine has stood still for a moment. Where a server does not know `SENTINEL DEBUG`, its own intervals do.
+/// How long one attempt to promote a replica may take; after twice as long there is another, for instance where votes were split.
+const FAILOVER_TIMEOUT_MS: u32 = 5_000;
+
+/// What would otherwise make tests wait: sentinels learn of replicas and of each other at these intervals. The last one of them keeps
+/// them at work after the machine has stood still for a moment. Where a server does not know `SENTINEL DEBUG`, its own intervals do.
 const INTERVALS_MS: [(&str, u32); 5] = [
     ("INFO-PERIOD", 200),
     ("PUBLISH-PERIOD", 200),
@@ -33,9 +36,10 @@ const INTERVALS_MS: [(&str, u32); 5] = [
     ("TILT-TRIGGER", 60_000),
 ];
 
-/// The servers' own, once everybody knows everybody: a promoted replica that a sentinel has heard nothing of for four of them is made a
-/// replica again, for which on a busy machine the short one suffices.
-const PUBLISH_PERIOD_MS: &str = "2000";
+/// How often sentinels tell each other, once they have met. One that sees a promoted replica before it was told makes it a replica again
+/// after four of these, and the one that promoted it takes a second to notice: so not less. Nor more, since the old primary, too, is
+/// made a replica after four.
+const PUBLISH_PERIOD_MS: u32 = 1_000;
 
 pub struct Sentinel {
     servers: Vec<Server>,
@@ -80,7 +84,7 @@ impl Sentinel {
             })
         });
         for sentinel in &group.sentinels {
-            let _ = sentinel.ask(&["SENTINEL", "DEBUG", "PUBLISH-PERIOD", PUBLISH_PERIOD_MS]);
+            sentinel.set_interval("PUBLISH-PERIOD", PUBLISH_PERIOD_MS);
         }
         group
     }
@@ -224,7 +228,7 @@ impl Watcher {
         let master = Sentinel::MASTER_NAME;
         let conf = format!(
             "port {port}\nbind 127.0.0.1\nunixsocket {folder}/s\ndir {folder}\nsentinel monitor {master} 127.0.0.1 {primary_port} {quorum}\n\
-             sentinel down-after-milliseconds {master} {DOWN_AFTER_MS}\nsentinel failover-timeout {master} 10000\n\
+             sentinel down-after-milliseconds {master} {DOWN_AFTER_MS}\nsentinel failover-timeout {master} {FAILOVER_TIMEOUT_MS}\n\
              sentinel parallel-syncs {master} 1\n",
             folder = folder.display(),
         );
@@ -255,9 +259,13 @@ impl Watcher {
             return Err(watcher.log());
         }
         for (name, interval_ms) in INTERVALS_MS {
-            let _ = watcher.ask(&["SENTINEL", "DEBUG", name, &interval_ms.to_string()]);
+            watcher.set_interval(name, interval_ms);
         }
         Ok(watcher)
+    }
+
+    fn set_interval(&self, name: &str, interval_ms: u32) {
+        let _ = self.ask(&["SENTINEL", "DEBUG", name, &interval_ms.to_string()]);
     }
 
     /// One question on a connection of its own; nothing if the sentinel is not there.

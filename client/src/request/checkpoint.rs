@@ -175,6 +175,18 @@ pub fn checkpoint_list(key: impl AsRef<[u8]>) -> Request<Vec<Checkpoint>> {
         .replied(|reply| value::list(reply, value::json))
 }
 
+/// `GET`: the recovery reference that `CHECKPOINT CREATE … STORE` left at a key of its own.
+///
+/// ```
+/// # use redis_session_client::request;
+/// assert_eq!(request::recovery_reference("checkpoint:{session:1}").command().name(), "GET");
+/// ```
+pub fn recovery_reference(key: impl AsRef<[u8]>) -> Request<Option<Checkpoint>> {
+    begin("GET", key)
+        .reads()
+        .replied(|reply| value::optional(reply, value::json))
+}
+
 /// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
 ///
 /// ```
