@@ -77,8 +77,7 @@ impl SessionConnection for redis::Connection {
             return Ok(Vec::new());
         }
         let packed = pipeline(commands, atomic).get_packed_pipeline();
-        let (offset, count) = replies_of(commands.len(), atomic);
-        let replies = self.req_packed_commands(&packed, offset, count)?;
+        let replies = self.req_packed_commands(&packed, 0, replies_to(commands, atomic))?;
         settle(replies, atomic)
     }
 }
@@ -94,18 +93,25 @@ fn pipeline(commands: &[&Command], atomic: bool) -> Pipeline {
     pipeline
 }
 
-/// How many replies to pass over, and how many to read: of a transaction, `MULTI` and what was queued, then that of `EXEC`.
-fn replies_of(commands: usize, atomic: bool) -> (usize, usize) {
-    if atomic { (commands + 1, 1) } else { (0, commands) }
+/// How many replies come: of a transaction also those to `MULTI`, that each command was queued, and to `EXEC`.
+fn replies_to(commands: &[&Command], atomic: bool) -> usize {
+    if atomic { commands.len() + 2 } else { commands.len() }
 }
 
+/// What `EXEC` replied, or why nothing was executed: what was said when a command was queued tells more than `EXEC` does.
 fn settle(mut replies: Vec<Value>, atomic: bool) -> Result<Vec<Value>> {
     if !atomic {
         return Ok(replies);
     }
     match replies.pop() {
         Some(Value::Array(replies)) => Ok(replies),
-        Some(Value::ServerError(error)) => Err(redis::RedisError::from(error).into()),
+        Some(Value::ServerError(of_exec)) => {
+            let of_queued = replies.into_iter().find_map(|reply| match reply {
+                Value::ServerError(error) => Some(error),
+                _ => None,
+            });
+            Err(redis::RedisError::from(of_queued.unwrap_or(of_exec)).into())
+        }
         _ => Err(crate::SessionError::unexpected("EXEC did not reply an array").of_command("EXEC")),
     }
 }
@@ -133,19 +139,22 @@ mod cluster {
         SingleNodeRoutingInfo::SpecificNode(Route::with_key(command.key(), SlotAddr::Master))
     }
 
-    /// A command before a transaction, by which redis-rs finds the node: of it the first argument is the key.
+    /// A command by which redis-rs finds the node of a transaction: its first argument is the key.
     fn guide(command: &Command) -> Cmd {
         let mut cmd = redis::cmd("TYPE");
         cmd.arg(command.key());
         cmd
     }
 
+    /// redis-rs itself follows `MOVED` and `ASK`, and sends a command again after the loss of a connection, although it may have been
+    /// executed: up to 16 times, or as [`retries`](redis::cluster::ClusterClientBuilder::retries) says.
     impl SessionConnection for ClusterConnection {
         fn session_request(&mut self, command: &Command) -> Result<Value> {
             Ok(self.route_command(command.cmd(), RoutingInfo::SingleNode(route(command)))?)
         }
 
-        /// One after the other, each to its node, unless `atomic`.
+        /// One after the other, each to its node, unless `atomic`. What is wrong with one command of a transaction, redis-rs makes an
+        /// error of all of it, although the others were executed.
         fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> Result<Vec<Value>> {
             if !atomic {
                 let replies = commands.iter().map(|command| {
@@ -159,15 +168,21 @@ mod cluster {
             let Some(first) = commands.first() else {
                 return Ok(Vec::new());
             };
-            let mut packed = guide(first).get_packed_command();
-            packed.extend(pipeline(commands, true).get_packed_pipeline());
-            let (offset, count) = replies_of(commands.len(), true);
-            settle(self.req_packed_commands(&packed, offset + 1, count)?, true)
+            // Within the transaction, so that what is said of it counts for all.
+            let mut guided = Pipeline::with_capacity(commands.len() + 1);
+            guided.atomic().add_command(guide(first));
+            for command in commands {
+                guided.add_command(command.cmd().clone());
+            }
+            let replies = self.req_packed_commands(&guided.get_packed_pipeline(), 0, replies_to(commands, true) + 1)?;
+            let mut replies = settle(replies, true)?;
+            replies.remove(0);
+            Ok(replies)
         }
     }
 
     /// An error that the server replied to one of many; what is wrong with the connection ends them all.
-    fn as_reply(error: redis::RedisError) -> Result<Value> {
+    pub(super) fn as_reply(error: redis::RedisError) -> Result<Value> {
         if error.is_io_error() || error.code().is_none() {
             return Err(error.into());
         }
@@ -262,9 +277,9 @@ mod asynchronous {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let (offset, count) = replies_of(commands.len(), atomic);
         let pipeline = pipeline(commands, atomic);
-        settle(connection.req_packed_commands(&pipeline, offset, count).await?, atomic)
+        let count = replies_to(commands, atomic);
+        settle(connection.req_packed_commands(&pipeline, 0, count).await?, atomic)
     }
 
     impl AsyncSessionConnection for MultiplexedConnection {
@@ -289,58 +304,125 @@ mod asynchronous {
     }
 
     #[cfg(feature = "cluster-async")]
-    impl AsyncSessionConnection for redis::cluster_async::ClusterConnection {
-        async fn session_request(&mut self, command: &Command) -> Result<Value> {
-            let route = redis::cluster_routing::RoutingInfo::SingleNode(cluster::route(command));
-            Ok(self.route_command(command.cmd().clone(), route).await?)
+    mod cluster_async {
+        use redis::cluster_async::ClusterConnection;
+        use redis::cluster_routing::SingleNodeRoutingInfo;
+        use redis::{RedisError, RedisResult};
+
+        use super::super::cluster::{as_reply, route, route_to_primary};
+        use super::*;
+
+        /// How often a redirection is followed where redis-rs was told not to.
+        const REDIRECTIONS: u32 = 16;
+
+        /// redis-rs itself follows `MOVED` and `ASK`, and sends a command again after the loss of a connection, although it may have
+        /// been executed: up to 16 times, or as [`retries`](redis::cluster::ClusterClientBuilder::retries) says. With `retries(0)`
+        /// nothing is sent twice, and this implementation follows `MOVED` and `ASK`, to which nothing was executed.
+        impl AsyncSessionConnection for ClusterConnection {
+            async fn session_request(&mut self, command: &Command) -> Result<Value> {
+                let reply = send(self, &[command], false, route(command)).await?.pop();
+                match reply {
+                    Some(Value::ServerError(error)) => Err(RedisError::from(error).into()),
+                    Some(reply) => Ok(reply),
+                    None => Err(crate::SessionError::unexpected("no reply").of_command(&command.name())),
+                }
+            }
+
+            /// The commands of each key one after the other, the keys at the same time.
+            ///
+            /// Those of one key are not sent as one: should its slot move between two of them, redis-rs would send all of them again.
+            async fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> Result<Vec<Value>> {
+                let Some(first) = commands.first() else {
+                    return Ok(Vec::new());
+                };
+                if atomic {
+                    return settle(send(self, commands, true, route_to_primary(first)).await?, true);
+                }
+                let mut by_key: Vec<Vec<usize>> = Vec::new();
+                let mut place_of = std::collections::HashMap::new();
+                for (at, command) in commands.iter().enumerate() {
+                    let place = *place_of.entry(command.key()).or_insert_with(|| {
+                        by_key.push(Vec::new());
+                        by_key.len() - 1
+                    });
+                    by_key[place].push(at);
+                }
+                let sent = by_key.into_iter().map(|places| {
+                    let mut connection = self.clone();
+                    async move {
+                        let mut replies = Vec::with_capacity(places.len());
+                        for at in places {
+                            let command = commands[at];
+                            let reply = match send(&mut connection, &[command], false, route(command)).await {
+                                Ok(mut replies) => replies.pop().unwrap_or(Value::Nil),
+                                Err(error) => as_reply(error)?,
+                            };
+                            replies.push((at, reply));
+                        }
+                        Ok::<_, crate::SessionError>(replies)
+                    }
+                });
+                let mut replies = vec![Value::Nil; commands.len()];
+                for of_key in futures_util::future::join_all(sent).await {
+                    for (at, reply) in of_key? {
+                        replies[at] = reply;
+                    }
+                }
+                Ok(replies)
+            }
         }
 
-        /// The commands of each key together and in their order, the keys at the same time.
-        async fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> Result<Vec<Value>> {
-            let Some(first) = commands.first() else {
-                return Ok(Vec::new());
-            };
-            if atomic {
-                let (offset, count) = replies_of(commands.len(), true);
-                let replies = self
-                    .route_pipeline(
-                        pipeline(commands, true),
-                        offset,
-                        count,
-                        cluster::route_to_primary(first),
-                    )
-                    .await?;
-                return settle(replies, true);
-            }
-            let mut by_key: Vec<(&[u8], Vec<usize>)> = Vec::new();
-            let mut place_of = std::collections::HashMap::new();
-            for (at, command) in commands.iter().enumerate() {
-                let place = *place_of.entry(command.key()).or_insert_with(|| {
-                    by_key.push((command.key(), Vec::new()));
-                    by_key.len() - 1
+        /// One command, or one transaction: what can be sent again after a redirection, since nothing of it was executed.
+        async fn send(
+            connection: &mut ClusterConnection,
+            commands: &[&Command],
+            atomic: bool,
+            route: SingleNodeRoutingInfo,
+        ) -> RedisResult<Vec<Value>> {
+            let count = replies_to(commands, atomic);
+            let mut redirections = 0;
+            let mut to = route.clone();
+            let mut asking = false;
+            loop {
+                let mut whole = Pipeline::with_capacity(count + 1);
+                if asking {
+                    whole.cmd("ASKING");
+                }
+                // By hand: redis-rs hides what is replied within its own transactions, a redirection too.
+                if atomic {
+                    whole.cmd("MULTI");
+                }
+                for command in commands {
+                    whole.add_command(command.cmd().clone());
+                }
+                if atomic {
+                    whole.cmd("EXEC");
+                }
+                let error = match connection.route_pipeline(whole, usize::from(asking), count, to).await {
+                    Ok(replies) => return Ok(replies),
+                    Err(error) => error,
+                };
+                let node = error.redirect_node().and_then(|(address, _)| {
+                    let (host, port) = address.rsplit_once(':')?;
+                    let port = port.parse().ok()?;
+                    (!host.is_empty()).then(|| SingleNodeRoutingInfo::ByAddress {
+                        host: host.to_owned(),
+                        port,
+                    })
                 });
-                by_key[place].1.push(at);
+                to = match node {
+                    Some(node) if redirections < REDIRECTIONS => node,
+                    // The node is new to redis-rs, which looks at the slots again after `MOVED`.
+                    _ if error.kind() == redis::ErrorKind::ClusterConnectionNotFound
+                        && (1..REDIRECTIONS).contains(&redirections) =>
+                    {
+                        route.clone()
+                    }
+                    _ => return Err(error),
+                };
+                asking = error.code() == Some("ASK");
+                redirections += 1;
             }
-            let sent = by_key.iter().map(|(_, places)| {
-                let of_key: Vec<&Command> = places.iter().map(|&at| commands[at]).collect();
-                let mut connection = self.clone();
-                async move {
-                    let route = match of_key.iter().all(|command| command.is_read()) {
-                        true => cluster::route(of_key[0]),
-                        false => cluster::route_to_primary(of_key[0]),
-                    };
-                    connection
-                        .route_pipeline(pipeline(&of_key, false), 0, of_key.len(), route)
-                        .await
-                }
-            });
-            let mut replies = vec![Value::Nil; commands.len()];
-            for (of_key, (_, places)) in futures_util::future::join_all(sent).await.into_iter().zip(&by_key) {
-                for (reply, &at) in of_key?.into_iter().zip(places) {
-                    replies[at] = reply;
-                }
-            }
-            Ok(replies)
         }
     }
 }

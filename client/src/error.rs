@@ -243,10 +243,31 @@ impl From<RedisError> for SessionError {
     }
 }
 
-/// What stands between single quotes, one after the other. What the server quotes has no quotes of its own unescaped.
+/// What stands between single quotes, one after the other. The server quotes 64 bytes at most, a quote and what is not printable as
+/// `\xNN`.
 fn quoted(text: &str) -> std::vec::IntoIter<String> {
-    let words: Vec<String> = text.split('\'').skip(1).step_by(2).map(str::to_owned).collect();
+    let words: Vec<String> = text.split('\'').skip(1).step_by(2).map(unescaped).collect();
     words.into_iter()
+}
+
+fn unescaped(quoted: &str) -> String {
+    let mut bytes = Vec::with_capacity(quoted.len());
+    let mut rest = quoted.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let escaped = match rest {
+            [b'\\', b'x', digits @ ..] => digits.get(..2).and_then(|digits| {
+                let digits = std::str::from_utf8(digits).ok()?;
+                u8::from_str_radix(digits, 16).ok()
+            }),
+            _ => None,
+        };
+        rest = match escaped {
+            Some(_) => &rest[4..],
+            None => after,
+        };
+        bytes.push(escaped.unwrap_or(first));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl fmt::Display for SessionError {
@@ -316,6 +337,20 @@ mod tests {
             panic!("no conflict")
         };
         assert_eq!((state.as_str(), expected.as_str()), ("working", "review"));
+    }
+
+    #[test]
+    fn a_name_is_what_it_was_before_the_server_quoted_it() {
+        let SessionError::LeaseHeld {
+            agent, remaining_ms, ..
+        } = error(
+            "LEASEHELD",
+            r"agent 'Ada\x27s 99 \xc3\xa9\x5cx \x4' holds the turn for 12 ms more",
+        )
+        else {
+            panic!("not held")
+        };
+        assert_eq!((agent.as_str(), remaining_ms), (r"Ada's 99 é\x \x4", 12));
     }
 
     #[test]

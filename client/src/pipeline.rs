@@ -9,7 +9,7 @@ use crate::{Result, SessionConnection, SessionError};
 
 /// Commands that are sent together. Each has its own reply, and its own error.
 ///
-/// In a cluster, commands go to the nodes of their keys; with [`Pipeline::atomic`] all keys must be in one slot.
+/// In a cluster, commands go to the nodes of their keys, those of one key one after the other; with [`Pipeline::atomic`] all keys must be in one slot.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::with_sample();
@@ -76,7 +76,8 @@ impl Pipeline {
         Pipeline::default()
     }
 
-    /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others.
+    /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others; over a synchronous
+    /// connection to a cluster, its error is all that redis-rs tells.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();

@@ -41,7 +41,7 @@ impl Created {
         let (mut id, mut key, mut created) = (None, None, false);
         for (name, value) in value::map(reply)? {
             match name.as_str() {
-                "id" => id = Some(value::text(value)?.parse()?),
+                "id" => id = Some(value::id(value)?),
                 "key" => key = Some(value::bytes(value)?),
                 "created" => created = value::int(value)? != 0,
                 _ => {}
@@ -423,7 +423,7 @@ impl Resolved {
         let (mut id, mut key, mut alias) = (None, None, None);
         for (name, value) in value::map(reply)? {
             match name.as_str() {
-                "id" => id = Some(value::text(value)?.parse()?),
+                "id" => id = Some(value::id(value)?),
                 "key" => key = Some(value::bytes(value)?),
                 "alias" => alias = value::optional(value, value::text)?,
                 _ => {}

@@ -3,7 +3,7 @@
 use redis::Value;
 use serde::de::DeserializeOwned;
 
-use crate::{Body, Result, SessionError};
+use crate::{Body, Result, SessionError, SessionId};
 
 pub(crate) fn bytes(value: Value) -> Result<Vec<u8>> {
     match value {
@@ -17,6 +17,12 @@ pub(crate) fn bytes(value: Value) -> Result<Vec<u8>> {
 
 pub(crate) fn text(value: Value) -> Result<String> {
     String::from_utf8(bytes(value)?).map_err(|_| SessionError::unexpected("a string that is not UTF-8"))
+}
+
+pub(crate) fn id(value: Value) -> Result<SessionId> {
+    let text = text(value)?;
+    text.parse()
+        .map_err(|_| SessionError::unexpected(format_args!("{text:.80?} in place of a session's id")))
 }
 
 pub(crate) fn int(value: Value) -> Result<i64> {

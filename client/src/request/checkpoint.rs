@@ -306,7 +306,7 @@ pub fn fork(source: impl AsRef<[u8]>, destination: impl AsRef<[u8]>, fork: Fork)
         .arg(destination.as_ref())
         .options(&fork.options)
         .write_options(&fork.write)
-        .replied(|reply| value::text(reply)?.parse())
+        .replied(value::id)
 }
 
 /// What a session did to an entity: `SESSION.ANCHOR ADD`.

@@ -158,6 +158,15 @@ impl Create {
         self
     }
 
+    #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
+    pub(crate) fn limit_by_default(self, name: &str, value: u64) -> Create {
+        let is_given = |(word, values): &(&str, Vec<Vec<u8>>)| *word == "LIMIT" && values[0] == name.as_bytes();
+        match self.options.0.iter().any(is_given) {
+            true => self,
+            false => self.limit(name, value),
+        }
+    }
+
     /// Messages of this role stay in the window. May be repeated.
     ///
     /// ```

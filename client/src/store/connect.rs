@@ -1,13 +1,14 @@
 //! Where connections come from, and how a command survives the loss of one.
 
 use std::future::Future;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Mutex;
 
-use crate::request::Request;
+use crate::request::{self, Request};
 use crate::{AsyncSessionConnection, Result, SessionError};
 
 /// Where a store gets its connections from.
@@ -56,6 +57,21 @@ pub trait Connect: Send + Sync + 'static {
     /// # }
     /// ```
     fn connect(&self, response_timeout: Duration) -> impl Future<Output = Result<Self::Connection>> + Send;
+
+    /// Whether each call of [`Connect::connect`] makes a connection of its own: true, unless it says otherwise. On one that is shared, a
+    /// read that waits would keep everybody waiting: a follower then asks every now and then.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let url = server.url();
+    /// use redis_session_client::Connect;
+    ///
+    /// assert!(redis::Client::open(url)?.makes_new_connections());
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn makes_new_connections(&self) -> bool {
+        true
+    }
 }
 
 fn config(response_timeout: Duration) -> AsyncConnectionConfig {
@@ -80,8 +96,25 @@ impl Connect for MultiplexedConnection {
         connection.set_response_timeout(response_timeout);
         Ok(connection)
     }
+
+    fn makes_new_connections(&self) -> bool {
+        false
+    }
 }
 
+/// Build it with [`retries(0)`](redis::cluster::ClusterClientBuilder::retries). Otherwise redis-rs itself sends a command again when its
+/// connection is lost, up to 16 times, although it may have been executed. Of appends each is still appended once; an event may be recorded
+/// twice, a message more be popped, and an [`edit`](crate::SessionHandle::edit) takes its own doing for somebody else's and does it again.
+/// Slots that move are followed with `retries(0)`, too, and the store tries again what is safe to.
+///
+/// ```no_run
+/// use redis::cluster::ClusterClient;
+/// use redis_session_client::SessionStore;
+///
+/// let cluster = ClusterClient::builder(["redis://10.0.0.1", "redis://10.0.0.2"]).retries(0).build()?;
+/// let store = SessionStore::new(cluster, "acme");
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
 #[cfg(feature = "cluster-async")]
 impl Connect for redis::cluster::ClusterClient {
     type Connection = redis::cluster_async::ClusterConnection;
@@ -124,6 +157,9 @@ pub struct Retry {
     pub first_wait: Duration,
     /// At most so long: 500 ms.
     pub longest_wait: Duration,
+    /// For how long a connection is trusted to live that nobody uses: 1 s. After that, a command that must not be sent twice is preceded
+    /// by a read. Otherwise its outcome would be unknown where the connection was lost long before.
+    pub trust: Duration,
 }
 
 impl Default for Retry {
@@ -133,6 +169,7 @@ impl Default for Retry {
             response_timeout: Duration::from_secs(5),
             first_wait: Duration::from_millis(2),
             longest_wait: Duration::from_millis(500),
+            trust: Duration::from_secs(1),
         }
     }
 }
@@ -184,6 +221,7 @@ pub(super) struct Connections<C: Connect> {
     connect: C,
     pub(super) retry: Retry,
     shared: Mutex<Shared<C::Connection>>,
+    used: std::sync::Mutex<Instant>,
 }
 
 /// A connection, and how many there were before: who finds it lost says which one.
@@ -201,12 +239,17 @@ impl<C: Connect> Connections<C> {
                 connection: None,
                 generation: 0,
             }),
+            used: std::sync::Mutex::new(Instant::now()),
         }
     }
 
     /// One of one's own, for reads that wait.
     pub(super) async fn alone(&self, response_timeout: Duration) -> Result<C::Connection> {
         self.connect.connect(response_timeout).await
+    }
+
+    pub(super) fn may_wait(&self) -> bool {
+        self.connect.makes_new_connections()
     }
 
     async fn get(&self) -> Result<(C::Connection, u64)> {
@@ -217,6 +260,7 @@ impl<C: Connect> Connections<C> {
                 let connection = self.connect.connect(self.retry.response_timeout).await?;
                 shared.connection = Some(connection.clone());
                 shared.generation += 1;
+                self.note_use();
                 connection
             }
         };
@@ -230,22 +274,43 @@ impl<C: Connect> Connections<C> {
         }
     }
 
+    fn note_use(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < self.retry.trust
+    }
+
     pub(super) async fn run<T>(&self, request: &Request<T>) -> Result<T> {
+        let is_repeatable = request.command().is_repeatable();
         let mut attempts = self.retry.begin();
         loop {
             let error = match self.get().await {
-                Ok((mut connection, generation)) => match request.query_async(&mut connection).await {
-                    Ok(reply) => return Ok(reply),
-                    Err(error) => {
-                        if error.is_transient() {
-                            self.lost(generation).await;
-                        }
-                        if error.is_outcome_unknown() && !request.command().is_repeatable() {
-                            return Err(error);
-                        }
-                        error
+                Ok((mut connection, generation)) => {
+                    let found_lost = match is_repeatable || self.is_trusted() {
+                        true => None,
+                        false => probe(&mut connection, request.key()).await,
+                    };
+                    let is_sent = found_lost.is_none();
+                    let error = match found_lost {
+                        Some(error) => error,
+                        None => match request.query_async(&mut connection).await {
+                            Ok(reply) => {
+                                self.note_use();
+                                return Ok(reply);
+                            }
+                            Err(error) => error,
+                        },
+                    };
+                    if error.is_transient() || error.is_outcome_unknown() {
+                        self.lost(generation).await;
                     }
-                },
+                    if is_sent && error.is_outcome_unknown() && !is_repeatable {
+                        return Err(error);
+                    }
+                    error
+                }
                 Err(error) => error,
             };
             if !error.is_transient() || !attempts.wait().await {
@@ -253,6 +318,12 @@ impl<C: Connect> Connections<C> {
             }
         }
     }
+}
+
+/// A read, to find whether the connection lives; why not. Whatever the server replies, it does.
+async fn probe(connection: &mut impl AsyncSessionConnection, key: &[u8]) -> Option<SessionError> {
+    let error = request::len(key).query_async(connection).await.err()?;
+    (error.is_transient() || error.is_outcome_unknown()).then_some(error)
 }
 
 /// What is wrong when patience is over.

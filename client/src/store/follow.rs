@@ -25,6 +25,9 @@ const COUNT: u32 = 1000;
 /// was gone before it could be read is an entry too, [`EntryKind::Gap`], and so is that another session took the place of the one it
 /// followed, [`EntryKind::Reset`]. Nothing is skipped silently, and nothing comes twice.
 ///
+/// That holds for what the server does not lose: replication is asynchronous, and what a primary that died had told a follower and nobody
+/// else is gone; the next primary gives its seqs to others.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redis_session_client::SessionError> {
@@ -150,7 +153,12 @@ impl<C: Connect> Follow<C> {
                 self.handed_out(&entry);
                 return Ok(entry);
             }
-            for entry in self.read().await? {
+            let entries = self.read().await?;
+            let connections = &self.store.shared.connections;
+            if entries.is_empty() && !connections.may_wait() {
+                tokio::time::sleep(connections.retry.longest_wait).await;
+            }
+            for entry in entries {
                 self.read_up_to = match entry.kind {
                     // What follows is of another session, with seqs of its own.
                     EntryKind::Reset { .. } => 0,
@@ -198,7 +206,11 @@ impl<C: Connect> Follow<C> {
 
     /// One read that waits; nothing came if it is empty.
     async fn read(&mut self) -> Result<Vec<Entry>> {
-        let read = Read::after(self.read_up_to).count(COUNT).block(BLOCK);
+        let read = Read::after(self.read_up_to).count(COUNT);
+        let read = match self.store.shared.connections.may_wait() {
+            true => read.block(BLOCK),
+            false => read,
+        };
         let read = match self.kinds {
             Kinds::All => read,
             Kinds::Messages => read.messages(),

@@ -107,7 +107,8 @@ impl<C: Connect> SessionHandle<C> {
     }
 
     /// Appends messages, once: without a token of one's own each append gets one, so that it is safe to send again when a connection is
-    /// lost, and it is.
+    /// lost, and it is: once, unless more other appends came in between than the session remembers tokens of
+    /// ([`SessionStore::create`]).
     ///
     /// A session that ended meanwhile is not begun again.
     ///
@@ -498,6 +499,8 @@ impl<C: Connect> SessionHandle<C> {
 
     /// Takes the turn for an agent: while it is held, writes of others are refused. Waits while another has it, for as long as the store's
     /// [`Retry`](crate::Retry) says.
+    ///
+    /// An agent is its name: two that take the turn under the same name share it.
     ///
     /// # Errors
     /// [`SessionError::Concurrent`] when it gives up.

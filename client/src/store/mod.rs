@@ -26,6 +26,10 @@ use connect::Connections;
 use crate::request::{self, Create, IndexAdd, IndexQuery, Request};
 use crate::{DirectoryEntry, Result, SessionAlias, SessionError, SessionId};
 
+/// How many appends of a session may come between an append and its being sent again. The module's own default, 64, is soon used up
+/// where many write at once and a connection that all of them share is lost.
+const DEDUP_WINDOW: u64 = 256;
+
 /// The sessions of one scope: a tenant, a user, an application.
 ///
 /// Its sessions are at `session:{scope}:<id>` and its directory at `sessions:{scope}`, all in one slot of a cluster. It connects when it
@@ -141,6 +145,9 @@ impl<C: Connect> SessionStore<C> {
 
     /// Creates a session and registers it. Options of `create` that the store sets itself (id, scope, directory) are its own.
     ///
+    /// It remembers the tokens of its last 256 appends, unless `create` has a `dedup-window` of its own: an append that is sent again
+    /// after so many others is appended twice. Where hundreds write to one session at once, give it more; a token takes some 150 bytes.
+    ///
     /// # Errors
     /// [`SessionError::AliasInUse`] if `create` names an alias that another session has.
     ///
@@ -160,10 +167,11 @@ impl<C: Connect> SessionStore<C> {
     pub async fn create(&self, create: Create) -> Result<SessionHandle<C>> {
         let id = SessionId::new();
         let key = self.key_of(id);
-        let create = create.index(&self.shared.index).scope(&self.shared.scope).id(id);
+        let create = self.registered(create, id);
         // The id is new, so a key that is busy when this is sent again is busy with what was sent before.
         match self.run(&request::create(&key, create).repeatable()).await {
-            Ok(_) => Ok(self.handle(id, key.into_bytes())),
+            // With `open` and an alias that is taken, it is the session that has it.
+            Ok(created) => Ok(self.handle(created.id, created.key)),
             Err(SessionError::BusyKey(_)) => Ok(self.handle(id, key.into_bytes())),
             // So is an alias.
             Err(SessionError::AliasInUse { id: of, .. }) if of == id.to_string() => {
@@ -219,12 +227,7 @@ impl<C: Connect> SessionStore<C> {
     /// ```
     pub async fn open_or_create_by_alias(&self, alias: &SessionAlias, create: Create) -> Result<SessionHandle<C>> {
         let id = SessionId::new();
-        let create = create
-            .index(&self.shared.index)
-            .alias(alias.as_str())
-            .scope(&self.shared.scope)
-            .id(id)
-            .open();
+        let create = self.registered(create, id).alias(alias.as_str()).open();
         let opened = self.run(&request::create(self.key_of(id), create).repeatable()).await?;
         Ok(self.handle(opened.id, opened.key))
     }
@@ -351,6 +354,11 @@ impl<C: Connect> SessionStore<C> {
     /// ```
     pub async fn run<T>(&self, request: &Request<T>) -> Result<T> {
         self.shared.connections.run(request).await
+    }
+
+    fn registered(&self, create: Create, id: SessionId) -> Create {
+        let create = create.index(&self.shared.index).scope(&self.shared.scope).id(id);
+        create.limit_by_default("dedup-window", DEDUP_WINDOW)
     }
 
     fn handle(&self, id: SessionId, key: Vec<u8>) -> SessionHandle<C> {
