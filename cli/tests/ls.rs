@@ -151,3 +151,15 @@ fn what_may_not_be_read_is_told_and_not_just_missing() {
     let (_, err) = some("ls sessions:{acme}", 3);
     assert!(err.contains("NOPERM") && err.contains("ACL SETUSER"), "{err}");
 }
+
+#[test]
+fn json_holds_no_control_characters() {
+    let server = Server::start();
+    let state = "a\u{9b}2J\u{7f}";
+    server.call(&["SESSION.CREATE", "k", "INDEX", "d", "STATE", state]);
+    for words in ["ls --json", "ls d --json"] {
+        let (out, _) = ends(&mut program(&server, words), 0);
+        assert!(out.trim_end().chars().all(|char| !char.is_control()), "{out:?}");
+        assert_eq!(objects(&out)[0]["state"], state);
+    }
+}
