@@ -143,3 +143,14 @@ fn completions_and_manual_pages_are_of_every_subcommand() {
     }
     assert!(run(&server, "man", 0).contains("redis\\-session"));
 }
+
+#[test]
+fn a_user_without_transactions_is_told_so() {
+    let server = Server::start();
+    server.run("SESSION.APPEND k MSG user hi");
+    server.run("ACL SETUSER plain on >pass ~* +@all -multi");
+    for words in ["show k", "timeline k", "tail k", "export k"] {
+        let (_, err) = ends(&mut program(&server, &format!("--user plain -a pass {words}")), 3);
+        assert!(err.contains("'multi'") && err.contains("ACL SETUSER"), "{words}: {err}");
+    }
+}

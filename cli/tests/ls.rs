@@ -128,3 +128,38 @@ fn what_is_no_directory_is_said() {
     let (out, _) = ends(&mut program(&server, "ls d"), 0);
     assert!(!out.contains('\u{1b}'), "{out:?}");
 }
+
+#[test]
+fn what_may_not_be_read_is_told_and_not_just_missing() {
+    let server = Server::start();
+    fill(&server);
+    server.run("SESSION.APPEND other MSG user hi");
+    server.run("SESSION.CREATE mine INDEX mine:index ALIAS m");
+    server.run("ACL SETUSER some on >pass ~other ~mine* +@all");
+    let some = |words: &str, code: i32| ends(&mut program(&server, &format!("--user some -a pass {words}")), code);
+    let (out, err) = some("ls --json", 1);
+    assert_eq!(objects(&out).len(), 2, "{out}");
+    assert!(err.contains("left out: 3 that this user may not read"), "{err}");
+    let (_, err) = some("ls --match session:*", 1);
+    assert!(!err.contains("no sessions") && err.contains("left out: 3"), "{err}");
+    some("ls --match other", 0);
+    // How many sessions a directory has is unknown then, and not none.
+    let (out, _) = some("ls -d", 0);
+    assert_eq!(out, "        1  mine:index\n        ?  sessions:{acme}\n");
+    let (out, _) = some("ls -d --json", 0);
+    assert!(objects(&out)[1]["sessions"].is_null(), "{out}");
+    let (_, err) = some("ls sessions:{acme}", 3);
+    assert!(err.contains("NOPERM") && err.contains("ACL SETUSER"), "{err}");
+}
+
+#[test]
+fn json_holds_no_control_characters() {
+    let server = Server::start();
+    let state = "a\u{9b}2J\u{7f}";
+    server.call(&["SESSION.CREATE", "k", "INDEX", "d", "STATE", state]);
+    for words in ["ls --json", "ls d --json"] {
+        let (out, _) = ends(&mut program(&server, words), 0);
+        assert!(out.trim_end().chars().all(|char| !char.is_control()), "{out:?}");
+        assert_eq!(objects(&out)[0]["state"], state);
+    }
+}

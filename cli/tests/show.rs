@@ -358,7 +358,7 @@ fn errors_say_what_to_do() {
             &server,
             &format!("{command} nope --index sessions:{{acme}}"),
             1,
-            &["'nope' in sessions:{acme}", "INDEX LIST"],
+            &["'nope' in sessions:{acme}", "redis-session ls 'sessions:{acme}'"],
         );
         fails(
             &server,

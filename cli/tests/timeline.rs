@@ -239,3 +239,16 @@ fn nothing_to_draw_is_said() {
     );
     fails(&server, "timeline one --theme dark", 2, &["--svg"]);
 }
+
+#[test]
+fn long_states_do_not_make_lines_longer_than_the_page() {
+    let server = Server::start();
+    let long = "s".repeat(300);
+    server.call(&["SESSION.EVENT", "ADD", "k", "moved", "STATE", &long]);
+    server.call(&["SESSION.EVENT", "ADD", "k", "moved", "STATE", &format!("t{long}")]);
+    let page = run(&server, "timeline k --all --utc --width 100", 0);
+    assert!(page.lines().all(|line| line.chars().count() <= 100), "{page}");
+    assert!(page.contains("working → sss") && page.contains("… → tss"), "{page}");
+    let narrow = run(&server, "timeline k --all --utc --width 40", 0);
+    assert!(narrow.contains("working → sss"), "{narrow}");
+}

@@ -277,8 +277,8 @@ fn in_multi(commands: &[Cmd]) -> Vec<Cmd> {
 
 fn of_multi(answers: Vec<Answer>) -> Result<Answer> {
     let mut replies = Vec::new();
-    for answer in answers.into_iter().skip(1) {
-        // What is refused when it is queued says more than the EXEC that fails for it.
+    for answer in answers {
+        // A MULTI that is refused, and what is refused when it is queued, say more than the EXEC that fails for it.
         match answer {
             Ok(reply) => replies = array(reply),
             Err(refusal) => return refusal.failure().map_or(Ok(Err(refusal)), Err),

@@ -1,7 +1,7 @@
 //! Where an export goes: a file, which can be gone on with, or standard output.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::line::Head;
@@ -45,6 +45,50 @@ impl Target for io::Stdout {
     }
 }
 
+/// JSON on its way to a terminal, without what some of those obey: DEL and the C1 controls. They stand in strings only, and become escapes
+/// that mean the same. The other controls are escapes already.
+struct Harmless<W> {
+    out: W,
+    /// The first byte of a C1 control, or of another character.
+    is_c2_held: bool,
+}
+
+impl<W> Harmless<W> {
+    fn on(out: W) -> Harmless<W> {
+        Harmless { out, is_c2_held: false }
+    }
+}
+
+impl<W: Write> Write for Harmless<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut text = Vec::with_capacity(bytes.len());
+        for byte in bytes {
+            let is_c2_held = std::mem::take(&mut self.is_c2_held);
+            if is_c2_held && !matches!(byte, 0x80..=0x9f) {
+                text.push(0xc2);
+            }
+            match byte {
+                0x80..=0x9f if is_c2_held => write!(text, "\\u{byte:04x}")?,
+                0x7f => write!(text, "\\u{byte:04x}")?,
+                0xc2 => self.is_c2_held = true,
+                _ => text.push(*byte),
+            }
+        }
+        self.out.write_all(&text)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Target for Harmless<W> {
+    fn settle(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
 impl Write for Counting {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
@@ -63,6 +107,7 @@ impl Sink {
         let path = (flags.output != Path::new("-")).then(|| flags.output.clone());
         let target: Box<dyn Target> = match &path {
             None if flags.resume => return Err(Failure::Usage("--resume needs a file: -o FILE".into())),
+            None if io::stdout().is_terminal() => Box::new(Harmless::on(io::stdout())),
             None => Box::new(io::stdout()),
             Some(path) if flags.resume => Box::new(resume(path, is_done)?),
             Some(path) => Box::new(create(path, flags.overwrite)?),
@@ -169,4 +214,24 @@ fn resume(path: &Path, is_done: &mut dyn FnMut(&[u8])) -> Result<File> {
     file.set_len(end).map_err(unusable)?;
     file.seek(SeekFrom::End(0)).map_err(unusable)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_the_same_json_without_controls() {
+        let json = "{\"a\":\"\u{9b}2J\u{7f}é\u{80}£日\u{c2}\"}";
+        for bytes_at_once in [1, 2, 3, 100] {
+            let mut harmless = Harmless::on(Vec::new());
+            for bytes in json.as_bytes().chunks(bytes_at_once) {
+                harmless.write_all(bytes).unwrap();
+            }
+            let text = String::from_utf8(harmless.out).unwrap();
+            assert!(text.chars().all(|char| !char.is_control()), "{text:?}");
+            let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            assert_eq!(parse(json), parse(&text));
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Where the rows come from.
 
+use std::collections::HashSet;
+
 use redis::{Cmd, Value};
 
 use super::row::Row;
@@ -9,6 +11,7 @@ use crate::directory;
 use crate::failure::{Failure, Result};
 use crate::migrate::shown;
 use crate::progress;
+use crate::show::locate::explain;
 
 /// Keys that are asked about in one round trip, and that SCAN looks at in one go.
 const KEYS_AT_ONCE: usize = 500;
@@ -31,7 +34,7 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
     let entries = match router.call(index, &list)? {
         Ok(entries) => array(entries),
         Err(refusal) if refusal.is("WRONGTYPE") => return Err(no_directory(router, index)?),
-        Err(refusal) => return Err(Failure::Server(format!("{}: {refusal}", shown(index)))),
+        Err(refusal) => return Err(explain(router, index, &refusal)),
     };
     if entries.is_empty() {
         match kind_of(router, index)?.as_str() {
@@ -96,16 +99,22 @@ fn sizes(router: &mut Router, keys: &[Vec<u8>]) -> Result<Vec<Option<i64>>> {
     Ok(answers.into_iter().map(|answer| int(&answer.ok()?)).collect())
 }
 
-/// Every session that SCAN finds, on one server or on all primaries.
-pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flags) -> Result<Vec<Row>> {
+/// Every session that SCAN finds, on one server or on all primaries; and how many of them may not be read.
+pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flags) -> Result<(Vec<Row>, usize)> {
     let sort = flags.order();
     let most = limit(flags);
     let mut rows: Vec<Row> = Vec::new();
+    // SCAN may show a key twice.
+    let mut refused: HashSet<Vec<u8>> = HashSet::new();
     scan(router, "rdsession", flags.matching.as_deref(), |router, keys| {
         let infos = asked(router, &keys, |key| redis::cmd("SESSION.INFO").arg(key).to_owned())?;
         let sizes = sizes(router, &keys)?;
         for ((key, info), size) in keys.iter().zip(infos).zip(sizes) {
-            if let Some(row) = info.and_then(|info| Row::of_info(key, info)) {
+            let Some(info) = info else {
+                refused.insert(key.clone());
+                continue;
+            };
+            if let Some(row) = Row::of_info(key, info) {
                 rows.push(Row {
                     size_bytes: size,
                     ..row
@@ -125,23 +134,29 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     rows.truncate(most);
     if !flags.json && !rows.is_empty() {
         let place = if connection.cluster {
-            "of all primaries"
+            "on all primaries"
         } else {
-            "of this database"
+            "in this database"
         };
-        eprintln!("note: these are all sessions {place} that SCAN finds; `redis-session ls -d` shows the directories.");
+        eprintln!("note: these are sessions that SCAN finds {place}; `redis-session ls -d` shows the directories.");
     }
-    Ok(rows)
+    if !refused.is_empty() {
+        eprintln!(
+            "left out: {} that this user may not read (ACL SETUSER … ~session:* +session.info)",
+            refused.len()
+        );
+    }
+    Ok((rows, refused.len()))
 }
 
-/// Directories by name, and how many sessions are in them.
-pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, i64)>> {
+/// Directories by name, and how many sessions are in them, where that may be asked.
+pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, Option<i64>)>> {
     let mut found = Vec::new();
     scan(router, "rdsessidx", flags.matching.as_deref(), |router, keys| {
         let counts = asked(router, &keys, |key| {
             redis::cmd("SESSION.INDEX").arg("LEN").arg(key).to_owned()
         })?;
-        let counts = counts.iter().map(|count| count.as_ref().and_then(int).unwrap_or(0));
+        let counts = counts.iter().map(|count| count.as_ref().and_then(int));
         found.extend(keys.iter().map(|key| shown(key)).zip(counts));
         Ok(())
     })?;

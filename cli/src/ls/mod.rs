@@ -78,19 +78,22 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         let directories = find::directories(&mut router, flags)?;
         for (key, count) in &directories {
             let line = match flags.json {
-                true => serde_json::json!({ "key": key, "sessions": count }).to_string(),
-                false => format!("{count:>9}  {}", term::text::clean_line(key)),
+                true => term::text::clean_json(&serde_json::json!({ "key": key, "sessions": count }).to_string()),
+                false => {
+                    let count = count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+                    format!("{count:>9}  {}", term::text::clean_line(key))
+                }
             };
             crate::print(&(line + "\n"));
         }
         if directories.is_empty() && !progress::is_stopped() {
             eprintln!("note: no directories (SESSION.CREATE … INDEX makes one).");
         }
-        return Ok(outcome());
+        return Ok(outcome(0));
     }
     let index = flags.index.as_ref().map(|index| index.as_encoded_bytes().to_vec());
-    let rows = match &index {
-        Some(index) => find::of_directory(&mut router, index, flags)?,
+    let (rows, left_out) = match &index {
+        Some(index) => (find::of_directory(&mut router, index, flags)?, 0),
         None => find::by_scan(&mut router, connection, flags)?,
     };
     if flags.json {
@@ -100,17 +103,18 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
                 break;
             }
         }
-    } else if rows.is_empty() && index.is_none() {
+    } else if rows.is_empty() && index.is_none() && left_out == 0 {
         eprintln!("note: no sessions.");
     } else if !rows.is_empty() {
         crate::print(&table::text(&rows, flags.color, term::time::now_ms(), index.is_none()));
     }
-    Ok(outcome())
+    Ok(outcome(left_out))
 }
 
-fn outcome() -> Outcome {
+fn outcome(left_out: usize) -> Outcome {
     match progress::is_stopped() {
         true => Outcome::Interrupted,
+        false if left_out > 0 => Outcome::Incomplete,
         false => Outcome::Fine,
     }
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::Sort;
 use crate::connection::{bytes, int, pairs};
 use crate::migrate::shown;
+use crate::term::text::clean_json;
 use crate::term::time::{iso, parse_iso};
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Row {
     }
 
     pub fn json(&self) -> String {
-        json!({
+        let row = json!({
             "id": self.id,
             "key": self.key,
             "alias": self.alias,
@@ -104,8 +105,8 @@ impl Row {
             "last_activity": iso(self.active_at_ms),
             "expires_at": self.expires_at_ms.map(iso),
             "memory_usage_bytes": self.size_bytes,
-        })
-        .to_string()
+        });
+        clean_json(&row.to_string())
     }
 
     /// The first in a list is the least.

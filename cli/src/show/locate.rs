@@ -36,12 +36,12 @@ impl Which {
         match key.and_then(|(_, key)| bytes(key)) {
             Some(key) => Ok(key),
             None if kind(router, index)? == "none" => Err(Failure::NotFound(format!(
-                "there is no directory at key '{}'.\nSESSION.CREATE … INDEX makes one; KEYS or SCAN … TYPE rdsessidx finds those that there are.",
+                "there is no directory at key '{}'.\n`redis-session ls -d` shows which there are.",
                 shown(index)
             ))),
             None => Err(Failure::NotFound(format!(
                 "no session is called '{}' in {}: it never was, or has expired or been deleted.\n\
-                 Aliases compare with case, ids without. SESSION.INDEX LIST '{}' shows which there are.",
+                 Aliases compare with case, ids without. `redis-session ls '{}'` shows which there are.",
                 shown(name),
                 shown(index),
                 shown(index)
@@ -77,7 +77,7 @@ pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
             let kind = kind(router, key).unwrap_or_default();
             let next = match kind.as_str() {
                 "rdsessidx" => format!("It is a directory: --index '{name}' ALIAS-OR-ID means a session of it."),
-                "rdsession" => "It is a session: a directory goes with --index.".to_owned(),
+                "rdsession" => "It is a session and no directory: without --index its key is enough.".to_owned(),
                 "rdanchors" => format!("It holds anchors: SESSION.ANCHOR GET '{name}' shows them."),
                 _ => format!(
                     "If it is a conversation of an older layout:  redis-session migrate --dry-run --match '{name}'"

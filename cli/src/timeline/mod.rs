@@ -46,7 +46,7 @@ pub struct Flags {
     /// Colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     color: color::When,
-    /// Columns to fill, in place of the terminal's
+    /// Columns to fill, in place of the terminal's; fewer than 40 are 40
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..))]
     width: Option<u16>,
 }

@@ -12,6 +12,7 @@ use crate::term::time;
 /// More lines than that are put together, unless all are asked for.
 const LINES_MAX: usize = 80;
 const LANE_COLUMNS_MAX: usize = 18;
+const STATE_COLUMNS_MIN: usize = 12;
 /// Densities of messages.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -387,9 +388,13 @@ fn list(timeline: &Timeline, look: &Look, is_all: bool) -> String {
             cell(&row.agent, agent_columns),
         );
         if let Some((from, to)) = &row.transition {
+            // States are free text, of any length; short ones stay whole however narrow it is.
+            let room = look.columns.saturating_sub(plain + 5);
+            let from = shorten(from, (room / 2).max(STATE_COLUMNS_MIN));
+            let to = shorten(to, room.saturating_sub(width(&from)).max(STATE_COLUMNS_MIN));
             line += &format!("  {} ", look.paint.dim(&format!("{from} →")));
-            line += &look.paint.put(Mood::of(to).style().bold(), to);
-            plain += width(from) + width(to) + 5;
+            line += &look.paint.put(Mood::of(&to).style().bold(), &to);
+            plain += width(&from) + width(&to) + 5;
         }
         let mut details = row.details.clone();
         if row.until_ms > row.time_ms {
