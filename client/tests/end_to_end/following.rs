@@ -1,7 +1,7 @@
 //! Followers: everything once, whatever is missing in between.
 
 use redis_session_client::{Create, EntryKind, Msg, NewEvent, Write, WriteOptions, request};
-use redis_session_client::{EventQuery, Expiry, Join, SessionCommands, SessionStore};
+use redis_session_client::{EventQuery, Expiry, Join, SessionCommands, SessionStore, blocking};
 use redis_session_tests::Server;
 
 /// A gap spans the first to the last missing seq. More may stand inside it than one reply of `SESSION.READ` holds.
@@ -83,6 +83,40 @@ async fn half_a_surrogate_pair_stops_neither_followers_nor_edits() {
         )))
     });
     assert_eq!(edited.await.expect("an edit"), Some(3));
+}
+
+#[test]
+fn threads_follow_only_what_they_ask_for_and_know_where_they_are() {
+    let server = Server::start();
+    let client = redis::Client::open(server.url()).expect("a URL");
+    let store = blocking::SessionStore::new(client, "acme").expect("a store");
+    let session = store.create(Create::new()).expect("a session");
+    session.append(Msg::user("hello")).expect("an append");
+    session.record(NewEvent::new("pass")).expect("an event");
+    session.append(Msg::user("hello?")).expect("an append");
+    let mut events = session.follow(0).events();
+    assert_eq!(events.next().expect("it never ends").expect("an event").seq, 2);
+    assert_eq!(events.position(), 2);
+    let messages: Vec<u64> = session
+        .follow(0)
+        .messages()
+        .take(2)
+        .map(|entry| entry.expect("a message").seq)
+        .collect();
+    assert_eq!(messages, [1, 3]);
+    assert_eq!(
+        store.run(&request::len(store.key_of(session.id()))).expect("a length"),
+        2
+    );
+    // Results of these can be unwrapped either way, so they show what they are.
+    let shown = format!(
+        "{store:?} {session:?} {events:?} {:?}",
+        session.lease("a", std::time::Duration::MAX)
+    );
+    assert!(
+        shown.contains("sessions:{acme}") && shown.contains("agent: \"a\""),
+        "{shown}"
+    );
 }
 
 /// What a builder is told twice it says once, and no span becomes what the server refuses.
