@@ -54,7 +54,7 @@ impl Body {
         self.0
     }
 
-    /// The message that it is.
+    /// The message that it is. Half a surrogate pair, as of an emoji that was cut through, reads as `\u{fffd}`.
     ///
     /// # Errors
     /// [`SessionError::BadMessage`] if it is not a JSON object.
@@ -84,7 +84,7 @@ impl Body {
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.0).map_err(|error| SessionError::BadMessage(format!("not a message ({error})")))
+        crate::value::parse(&self.0).map_err(|error| SessionError::BadMessage(format!("not a message ({error})")))
     }
 }
 
@@ -262,16 +262,25 @@ impl ToolCall {
 impl From<ToolCall> for Value {
     fn from(call: ToolCall) -> Value {
         let mut object = call.other;
-        object.insert("id".into(), call.id.into());
+        // What is not there, or of another type and so among the others, stays so.
+        if !call.id.is_empty() {
+            object.insert("id".into(), call.id.into());
+        }
+        let insert = |into: &mut Map<String, Value>| {
+            if !call.name.is_empty() {
+                into.insert("name".into(), call.name.into());
+            }
+            if !call.arguments.is_null() {
+                into.insert("arguments".into(), call.arguments);
+            }
+        };
         if call.is_nested {
             let function = object.entry("function").or_insert_with(|| Map::new().into());
             if let Some(function) = function.as_object_mut() {
-                function.insert("name".into(), call.name.into());
-                function.insert("arguments".into(), call.arguments);
+                insert(function);
             }
         } else {
-            object.insert("name".into(), call.name.into());
-            object.insert("arguments".into(), call.arguments);
+            insert(&mut object);
         }
         Value::Object(object)
     }
@@ -542,6 +551,25 @@ mod tests {
         // A role that is no string counts for none; the one that counts is written beside it.
         let message: Message = serde_json::from_value(json!({"role": 5, "type": "human"})).unwrap();
         assert_eq!(message.role, Role::User);
+    }
+
+    #[test]
+    fn a_call_of_another_kind_comes_back_as_it_was() {
+        comes_back(json!({"role": "assistant", "tool_calls": [
+            {"id": 7, "name": ["f"], "arguments": "{}"},
+            {"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}},
+            {"type": "function", "function": {"strict": true}},
+        ]}));
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_keeps_no_message_from_being_read() {
+        let body = Body::from(r#"{"content":"a\ud83d","name":"\ud83d\ude00\\ud800","id":"\udc00\ud800x"}"#);
+        let message = body.message().unwrap();
+        assert_eq!(message.text(), "a\u{fffd}");
+        assert_eq!(message.name.as_deref(), Some("😀\\ud800"));
+        assert_eq!(message.id.as_deref(), Some("\u{fffd}\u{fffd}x"));
+        assert!(Body::from(r#"{"content":"\ud8"}"#).message().is_err());
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Replies {
     /// The reply of one command.
     ///
     /// # Errors
-    /// What the server replied to this command. [`SessionError::BadArgument`] if the slot is of another pipeline.
+    /// What the server replied to this command. [`SessionError::BadArgument`] if the slot is of another, longer pipeline; one of a pipeline as long is not told from its own.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();

@@ -72,7 +72,8 @@ impl Created {
 pub struct Appended {
     /// The seq of the last message.
     pub seq: u64,
-    /// What fell out of the window, oldest first; empty unless asked for.
+    /// What fell out of the window, oldest first; empty unless asked for, and where the append was sent again with its `dedup` token: a
+    /// reply that was lost took them along.
     pub evicted: Vec<Body>,
 }
 
@@ -488,7 +489,8 @@ pub struct DirectoryEntry {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Its seq; of a gap the last one missing, of a reset 0. What follows it is what comes after this seq.
+    /// Its seq; of a gap the last one missing, of a reset 0. What stands inside a gap follows it: go on reading after the last entry
+    /// of a reply, not after the greatest seq.
     pub seq: u64,
     /// When it was recorded; of gaps and resets, when it was noticed.
     pub at: Timestamp,
@@ -818,14 +820,14 @@ impl<'de> Deserialize<'de> for SessionDocument {
         macro_rules! field {
             ($name:literal) => {
                 match fields.remove($name) {
-                    Some(raw) => serde_json::from_str(raw.get())
+                    Some(raw) => value::parse(raw.get().as_bytes())
                         .map_err(|error| D::Error::custom(format_args!("{}: {error}", $name)))?,
                     None => return Err(D::Error::missing_field($name)),
                 }
             };
             ($name:literal, $absent:expr) => {
                 match fields.remove($name) {
-                    Some(raw) if raw.get() != "null" => serde_json::from_str(raw.get())
+                    Some(raw) if raw.get() != "null" => value::parse(raw.get().as_bytes())
                         .map_err(|error| D::Error::custom(format_args!("{}: {error}", $name)))?,
                     _ => $absent,
                 }
@@ -856,7 +858,7 @@ impl<'de> Deserialize<'de> for SessionDocument {
             meta: field!("meta", Other::new()),
             other: fields
                 .into_iter()
-                .map(|(name, raw)| Ok((name, serde_json::from_str(raw.get()).map_err(D::Error::custom)?)))
+                .map(|(name, raw)| Ok((name, value::parse(raw.get().as_bytes()).map_err(D::Error::custom)?)))
                 .collect::<std::result::Result<_, D::Error>>()?,
         })
     }

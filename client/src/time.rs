@@ -4,7 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, date};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// A time in Unix milliseconds. As text, and as JSON, it is ISO 8601 in UTC: `2026-01-14T10:00:00.000Z`.
 ///
@@ -75,7 +79,11 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(time) => write!(f, "{time:.3}"),
-            Err(_) => write!(f, "{} ms", self.0),
+            // Its instants end a day before the year 9999 does, its calendar and the module's do not.
+            Err(_) => match EPOCH.checked_add(SignedDuration::from_millis(self.0)) {
+                Ok(time) => write!(f, "{time:.3}Z"),
+                Err(_) => write!(f, "{} ms", self.0),
+            },
         }
     }
 }
@@ -102,8 +110,15 @@ impl FromStr for Timestamp {
     type Err = BadTimestamp;
 
     fn from_str(text: &str) -> Result<Timestamp, BadTimestamp> {
+        let beyond = || {
+            let time = text.strip_suffix('Z').filter(|time| time.contains(':'))?;
+            let time: DateTime = time.parse().ok()?;
+            i64::try_from(time.duration_since(EPOCH).as_millis()).ok()
+        };
         text.parse::<jiff::Timestamp>()
-            .map(|time| Timestamp(time.as_millisecond()))
+            .map(|time| time.as_millisecond())
+            .or_else(|error| beyond().ok_or(error))
+            .map(Timestamp)
             .map_err(|error| BadTimestamp(format!("{text:?} is no time of ISO 8601 ({error})")))
     }
 }
@@ -128,11 +143,21 @@ mod tests {
 
     #[test]
     fn every_time_comes_back() {
-        for ms in [0, -1, 1_768_384_800_123, -62_135_596_800_000, 253_402_207_200_000] {
+        for ms in [
+            0,
+            -1,
+            1_768_384_800_123,
+            -62_135_596_800_000,
+            253_402_207_200_000,
+            253_402_300_799_999,
+        ] {
             let time = Timestamp::from_ms(ms);
             assert_eq!(time.to_string().parse::<Timestamp>().unwrap(), time);
             assert_eq!(Timestamp::from(SystemTime::from(time)), time);
         }
+        let last = Timestamp::from_ms(253_402_300_799_999);
+        assert_eq!(last.to_string(), "9999-12-31T23:59:59.999Z");
+        assert!("9999-12-31Z".parse::<Timestamp>().is_err() && "Z".parse::<Timestamp>().is_err());
         assert_eq!(Timestamp::from_ms(i64::MAX).to_string(), format!("{} ms", i64::MAX));
     }
 }

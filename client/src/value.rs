@@ -89,10 +89,48 @@ pub(crate) fn map(value: Value) -> Result<Vec<(String, Value)>> {
 
 pub(crate) fn json<T: DeserializeOwned>(value: Value) -> Result<T> {
     let bytes = bytes(value)?;
-    serde_json::from_slice(&bytes).map_err(|error| {
+    parse(&bytes).map_err(|error| {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
         SessionError::unexpected(format_args!("{error} in {shown}"))
     })
+}
+
+/// Reads JSON as the module accepts it: with halves of surrogate pairs too, which are no text to Rust and read as U+FFFD. One of them
+/// must not keep everything around it from being read.
+pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(json).or_else(|error| match without_halves(json) {
+        Some(json) => serde_json::from_slice(&json),
+        None => Err(error),
+    })
+}
+
+/// The same JSON with U+FFFD for each half of a surrogate pair; nothing if there is none.
+fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(json.len());
+    let (mut rest, mut found) = (json, false);
+    while !rest.is_empty() {
+        let taken = match escaped_unit(rest) {
+            Some(0xd800..=0xdbff) if matches!(escaped_unit(&rest[6..]), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdfff) => {
+                found = true;
+                text.extend_from_slice(b"\\ufffd");
+                rest = &rest[6..];
+                continue;
+            }
+            // What is escaped is no beginning of an escape.
+            _ if rest[0] == b'\\' => rest.len().min(2),
+            _ => 1,
+        };
+        text.extend_from_slice(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    found.then_some(text)
+}
+
+/// The UTF-16 unit of an escape `\uXXXX` that the text begins with.
+fn escaped_unit(json: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(json.strip_prefix(b"\\u")?.get(..4)?).ok()?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 pub(crate) fn body(value: Value) -> Result<Body> {

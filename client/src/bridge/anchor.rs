@@ -82,6 +82,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
             .query_async(&mut self.connection)
             .await?;
         let checkpoint = request::checkpoint_get(&key, made)
+            .at_primary()
             .query_async(&mut self.connection)
             .await?
             .ok_or_else(|| SessionError::NoCheckpoint(format!("checkpoint {made} is gone already")))?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::write::{has_write_options, ms};
+use super::write::{has_write_options, ms, secs};
 use super::{Options, Request, Write, begin, begin_group};
 use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 
@@ -51,7 +51,7 @@ impl NewCheckpoint {
         self
     }
 
-    /// By how much the reference outlives the session, and a closed session its end. Whole seconds.
+    /// By how much the reference outlives the session, and a closed session its end. Whole seconds, rounded up.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -60,7 +60,7 @@ impl NewCheckpoint {
     /// # let _ = checkpoint;
     /// ```
     pub fn grace(mut self, grace: Duration) -> NewCheckpoint {
-        self.options.set("GRACE", grace.as_secs());
+        self.options.set("GRACE", secs(grace));
         self
     }
 

@@ -154,14 +154,14 @@ impl Create {
     /// # let _ = create;
     /// ```
     pub fn limit(mut self, name: &str, value: u64) -> Create {
+        self.options.0.retain(|option| !is_limit(option, name));
         self.options.push("LIMIT", (name, value));
         self
     }
 
     #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
     pub(crate) fn limit_by_default(self, name: &str, value: u64) -> Create {
-        let is_given = |(word, values): &(&str, Vec<Vec<u8>>)| *word == "LIMIT" && values[0] == name.as_bytes();
-        match self.options.0.iter().any(is_given) {
+        match self.options.0.iter().any(|option| is_limit(option, name)) {
             true => self,
             false => self.limit(name, value),
         }
@@ -178,6 +178,11 @@ impl Create {
         self.options.push("PIN", role.as_str());
         self
     }
+}
+
+/// Whether an option sets the limit of this name.
+fn is_limit((word, values): &(&str, Vec<Vec<u8>>), name: &str) -> bool {
+    *word == "LIMIT" && values[0].eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// `SESSION.CREATE`: creates a session. O(1).

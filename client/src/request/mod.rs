@@ -206,6 +206,14 @@ impl<T> Request<T> {
         self
     }
 
+    /// A read that must not be answered by a replica, which may lag.
+    #[cfg_attr(not(any(feature = "tokio-comp", feature = "bridge")), expect(dead_code))]
+    pub(crate) fn at_primary(mut self) -> Request<T> {
+        self.command.is_repeatable |= self.command.is_read;
+        self.command.is_read = false;
+        self
+    }
+
     /// The same command with its reply read another way.
     pub(crate) fn reading<U>(self, read: fn(Value) -> Result<U>) -> Request<U> {
         Request {
@@ -324,5 +332,14 @@ pub(crate) fn read_reply<T>(reply: Value, read: fn(Value) -> Result<T>) -> Resul
     match reply {
         Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
         reply => read(reply),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_read_at_the_primary_goes_where_writes_go_and_may_be_repeated() {
+        let request = super::len("k").at_primary();
+        assert!(!request.command().is_read() && request.command().is_repeatable());
     }
 }

@@ -43,9 +43,19 @@ impl Expiry {
     }
 }
 
-/// Milliseconds of a span; what does not fit is the most there is.
+/// The most milliseconds that the server takes: those until the end of the year 9999.
+const MOST_MS: u64 = 253_402_300_799_999;
+
+/// Milliseconds of a span; what does not fit is the most there is. A part of one counts as a whole: 0 means for ever to some options, and
+/// no bound to others.
 pub(crate) fn ms(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+    let ms = span.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).map_or(MOST_MS, |ms| ms.min(MOST_MS))
+}
+
+/// The same in whole seconds.
+pub(crate) fn secs(span: Duration) -> u64 {
+    ms(span).div_ceil(1000).min(MOST_MS / 1000)
 }
 
 /// Guards, dates and expiry of a write: `<w>` of the command reference.
@@ -214,3 +224,21 @@ macro_rules! has_write_options {
     )*};
 }
 pub(crate) use has_write_options;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_span_is_not_for_ever_and_a_long_one_is_not_refused() {
+        for (span, as_ms, as_secs) in [
+            (Duration::ZERO, 0, 0),
+            (Duration::from_nanos(1), 1, 1),
+            (Duration::from_micros(1500), 2, 1),
+            (Duration::from_millis(1001), 1001, 2),
+            (Duration::MAX, MOST_MS, 253_402_300_799),
+        ] {
+            assert_eq!((ms(span), secs(span)), (as_ms, as_secs), "{span:?}");
+        }
+    }
+}

@@ -13,6 +13,7 @@
 //! # Ok::<(), redis_session_client::SessionError>(())
 //! ```
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,19 @@ impl<C: Connect> Clone for SessionHandle<C> {
     }
 }
 
+/// Shown as what they wait for.
+macro_rules! shown {
+    ($($of:ident)+) => {$(
+        impl<C: Connect> fmt::Debug for $of<C> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.waits.fmt(f)
+            }
+        }
+    )+};
+}
+
+shown! { SessionStore SessionHandle Turn Follow }
+
 impl<C: Connect> SessionStore<C> {
     /// The store of a scope: [`crate::SessionStore::new`].
     ///
@@ -171,6 +185,35 @@ impl<C: Connect> SessionStore<C> {
         self.waits.index()
     }
 
+    /// Any command: [`crate::SessionStore::run`].
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// assert_eq!(store.run(&redis_session_client::request::len(store.key_of(session.id())))?, 0);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn run<T>(&self, request: &Request<T>) -> Result<T> {
+        self.runtime.block_on(self.waits.run(request))
+    }
+
+    /// The key that a session of this id has, if this store made it.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// assert_eq!(store.key_of(session.id()).as_bytes(), session.key());
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn key_of(&self, id: SessionId) -> String {
+        self.waits.key_of(id)
+    }
+
     fn handle(&self, waits: super::SessionHandle<C>) -> SessionHandle<C> {
         SessionHandle {
             waits,
@@ -221,6 +264,51 @@ impl<C: Connect> SessionHandle<C> {
             waits: self.waits.follow(after_seq),
             runtime: Arc::clone(&self.runtime),
         }
+    }
+}
+
+impl<C: Connect> Follow<C> {
+    /// Only messages.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// let messages = session.follow(0).messages();
+    /// # let _ = messages;
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn messages(mut self) -> Follow<C> {
+        self.waits = self.waits.messages();
+        self
+    }
+
+    /// Only events.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// let events = session.follow(0).events();
+    /// # let _ = events;
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn events(mut self) -> Follow<C> {
+        self.waits = self.waits.events();
+        self
+    }
+
+    /// Where to go on, in another process too: [`crate::Follow::position`].
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::start();
+    /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
+    /// # let session = store.create(redis_session_client::Create::new())?;
+    /// assert_eq!(session.follow(41).position(), 41);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn position(&self) -> u64 {
+        self.waits.position()
     }
 }
 

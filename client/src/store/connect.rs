@@ -322,7 +322,7 @@ impl<C: Connect> Connections<C> {
 
 /// A read, to find whether the connection lives; why not. Whatever the server replies, it does.
 async fn probe(connection: &mut impl AsyncSessionConnection, key: &[u8]) -> Option<SessionError> {
-    let error = request::len(key).query_async(connection).await.err()?;
+    let error = request::len(key).at_primary().query_async(connection).await.err()?;
     (error.is_transient() || error.is_outcome_unknown()).then_some(error)
 }
 

@@ -1,6 +1,7 @@
 //! The stream of what is recorded in a session.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -51,9 +52,20 @@ pub struct Follow<C: Connect> {
     position: u64,
     /// What was read up to here.
     read_up_to: u64,
+    /// What is missing was told up to here, though not all that stands in between was read.
+    missing_up_to: u64,
     ready: VecDeque<Entry>,
     kinds: Kinds,
     connection: Option<C::Connection>,
+}
+
+impl<C: Connect> fmt::Debug for Follow<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Follow")
+            .field("key", &String::from_utf8_lossy(&self.key))
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
 }
 
 enum Kinds {
@@ -69,6 +81,7 @@ impl<C: Connect> Follow<C> {
             key,
             position: after_seq,
             read_up_to: after_seq,
+            missing_up_to: 0,
             ready: VecDeque::new(),
             kinds: Kinds::All,
             connection: None,
@@ -158,14 +171,7 @@ impl<C: Connect> Follow<C> {
             if entries.is_empty() && !connections.may_wait() {
                 tokio::time::sleep(connections.retry.longest_wait).await;
             }
-            for entry in entries {
-                self.read_up_to = match entry.kind {
-                    // What follows is of another session, with seqs of its own.
-                    EntryKind::Reset { .. } => 0,
-                    _ => self.read_up_to.max(entry.seq),
-                };
-                self.ready.push_back(entry);
-            }
+            self.take(entries);
         }
     }
 
@@ -192,6 +198,26 @@ impl<C: Connect> Follow<C> {
         }))
     }
 
+    fn take(&mut self, entries: Vec<Entry>) {
+        let is_recorded = |entry: &&Entry| !matches!(entry.kind, EntryKind::Gap { .. } | EntryKind::Reset { .. });
+        let is_cut_short = entries.iter().filter(is_recorded).count() >= COUNT as usize;
+        for entry in entries {
+            match entry.kind {
+                // What follows is of another session, with seqs of its own.
+                EntryKind::Reset { .. } => (self.read_up_to, self.missing_up_to) = (0, 0),
+                // The rest of one that was told.
+                EntryKind::Gap { to, .. } if to <= self.missing_up_to => continue,
+                EntryKind::Gap { to, .. } => self.missing_up_to = to,
+                _ => self.read_up_to = self.read_up_to.max(entry.seq),
+            }
+            self.ready.push_back(entry);
+        }
+        // A gap may span more than one reply holds: what stands inside it and was not in this one is still to be read.
+        if !is_cut_short {
+            self.read_up_to = self.read_up_to.max(self.missing_up_to);
+        }
+    }
+
     fn handed_out(&mut self, entry: &Entry) {
         match entry.kind {
             EntryKind::Reset { .. } => self.position = 0,
@@ -216,7 +242,8 @@ impl<C: Connect> Follow<C> {
             Kinds::Messages => read.messages(),
             Kinds::Events => read.events(),
         };
-        let request = request::read(&self.key, read);
+        // A replica may lag, and one that is behind the position would tell of a reset.
+        let request = request::read(&self.key, read).at_primary();
         let connections = &self.store.shared.connections;
         let mut attempts = connections.retry.begin();
         loop {

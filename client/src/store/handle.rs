@@ -1,5 +1,6 @@
 //! One session, held by a program.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value as Json;
@@ -43,6 +44,15 @@ impl<C: Connect> Clone for SessionHandle<C> {
             id: self.id,
             key: self.key.clone(),
         }
+    }
+}
+
+impl<C: Connect> fmt::Debug for SessionHandle<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionHandle")
+            .field("id", &self.id)
+            .field("key", &String::from_utf8_lossy(&self.key))
+            .finish_non_exhaustive()
     }
 }
 
@@ -229,7 +239,8 @@ impl<C: Connect> SessionHandle<C> {
         context.ok_or_else(|| self.gone())
     }
 
-    /// Mentions entities; how many are new to the session.
+    /// Mentions entities; how many are new to the session. Unlike [`SessionHandle::append`], this makes a session where there is none any
+    /// more: one that is in no directory.
     ///
     /// # Errors
     /// [`SessionError::Closed`], [`SessionError::LeaseHeld`].
@@ -291,7 +302,7 @@ impl<C: Connect> SessionHandle<C> {
         self.run(|key| request::entity_list(key, query)).await
     }
 
-    /// Records an event; its seq.
+    /// Records an event; its seq. It makes a session where there is none any more, as [`SessionHandle::mention`] does.
     ///
     /// # Errors
     /// [`SessionError::StateConflict`] if its `if_state` is not the session's; [`SessionError::Closed`], [`SessionError::LeaseHeld`]. An
@@ -335,7 +346,8 @@ impl<C: Connect> SessionHandle<C> {
         self.run(|key| request::event_range(key, query)).await
     }
 
-    /// Merges a JSON object into the session's meta; the merged meta.
+    /// Merges a JSON object into the session's meta; the merged meta. It makes a session where there is none any more, as
+    /// [`SessionHandle::mention`] does; an [`edit`](SessionHandle::edit) does not.
     ///
     /// # Errors
     /// [`SessionError::Closed`], [`SessionError::LeaseHeld`].

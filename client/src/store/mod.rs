@@ -19,6 +19,7 @@ pub use follow::Follow;
 pub use handle::{Draft, SessionHandle};
 pub use turn::Turn;
 
+use std::fmt;
 use std::sync::Arc;
 
 use connect::Connections;
@@ -67,6 +68,14 @@ impl<C: Connect> Clone for SessionStore<C> {
         SessionStore {
             shared: Arc::clone(&self.shared),
         }
+    }
+}
+
+impl<C: Connect> fmt::Debug for SessionStore<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionStore")
+            .field("index", &self.shared.index)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Leased edits: writes that only the holder of the turn can make.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::SessionHandle;
@@ -30,6 +31,16 @@ pub struct Turn<C: Connect> {
     agent: String,
     length: Duration,
     token: u64,
+}
+
+impl<C: Connect> fmt::Debug for Turn<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn")
+            .field("session", &self.session)
+            .field("agent", &self.agent)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<C: Connect> Turn<C> {

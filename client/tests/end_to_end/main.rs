@@ -27,6 +27,7 @@ mod durable;
 mod editing;
 mod errors;
 mod fake;
+mod following;
 mod lossy;
 mod newer;
 mod pipelines;
