@@ -288,6 +288,15 @@ fn ctrl_c_ends_it_with_a_report() {
     assert!(migrated() < 20_000);
 }
 
+/// Of all layouts.
+fn migrated(report: &serde_json::Value) -> u64 {
+    let layouts = report["layouts"].as_object().unwrap();
+    layouts
+        .values()
+        .map(|layout| layout["migrated"].as_u64().unwrap())
+        .sum()
+}
+
 #[test]
 fn kept_keys_stay_and_a_second_run_does_nothing() {
     let server = Server::start();
@@ -295,13 +304,6 @@ fn kept_keys_stay_and_a_second_run_does_nothing() {
     let before = contents(&server);
     let done = report(&server, "migrate --keep --to new:", 0);
     let sessions = LAYOUTS.len() as u64;
-    let migrated = |report: &serde_json::Value| -> u64 {
-        let layouts = report["layouts"].as_object().unwrap();
-        layouts
-            .values()
-            .map(|layout| layout["migrated"].as_u64().unwrap())
-            .sum()
-    };
     assert_eq!(migrated(&done), sessions, "{done:#}");
     let after = contents(&server);
     assert!(before.iter().all(|entry| after.contains(entry)));
@@ -422,13 +424,6 @@ fn a_cluster_is_walked_whole() {
             .unwrap();
         assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
         serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
-    };
-    let migrated = |report: &serde_json::Value| -> u64 {
-        let layouts = report["layouts"].as_object().unwrap();
-        layouts
-            .values()
-            .map(|layout| layout["migrated"].as_u64().unwrap())
-            .sum()
     };
     let kept = walk("migrate --keep --to copy: --json");
     assert_eq!(migrated(&kept), sessions, "{kept:#}");

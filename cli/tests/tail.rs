@@ -35,6 +35,14 @@ impl Follower {
         Follower::of(program(server, words))
     }
 
+    /// Of a session that may be on another node than the one it is told of.
+    fn in_cluster(near: &Server, key: &str) -> Follower {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redis-session"));
+        command.env_remove("REDISCLI_AUTH").stdin(Stdio::null());
+        command.args(["-c", "-p", &near.port().to_string(), "tail", key, "--json"]);
+        Follower::of(command)
+    }
+
     fn of(mut command: Command) -> Follower {
         let mut child = command
             .stdout(Stdio::piped())
@@ -287,10 +295,7 @@ fn a_session_is_followed_through_a_cluster() {
     let key = cluster.key_on(1, "k");
     let (near, far) = (cluster.node(0), cluster.node(1));
     far.run(&format!("SESSION.APPEND {key} MSG user m1"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-session"));
-    command.env_remove("REDISCLI_AUTH").stdin(Stdio::null());
-    command.args(["-c", "-p", &near.port().to_string(), "tail", &key, "--json"]);
-    let follower = Follower::of(command);
+    let follower = Follower::in_cluster(near, &key);
     wait_until("the first", || follower.told() == "m1");
     far.run(&format!("SESSION.APPEND {key} MSG user m2"));
     wait_until("the second", || follower.told() == "m1 m2");
@@ -316,10 +321,7 @@ fn the_node_that_showed_the_way_may_go() {
     let key = cluster.key_on(1, "k");
     let (near, far) = (cluster.node(0), cluster.node(1));
     far.run(&format!("SESSION.APPEND {key} MSG user m1"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redis-session"));
-    command.env_remove("REDISCLI_AUTH").stdin(Stdio::null());
-    command.args(["-c", "-p", &near.port().to_string(), "tail", &key, "--json"]);
-    let follower = Follower::of(command);
+    let follower = Follower::in_cluster(near, &key);
     wait_until("the first", || follower.told() == "m1");
     // It ends, and does not start again with such a setting.
     let nonsense = Options::default().config("maxmemory", "nonsense");

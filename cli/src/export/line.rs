@@ -19,6 +19,7 @@ use std::io::{self, Write};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use redis::{Cmd, Value};
+use redis_session_client::{request, EventQuery};
 use redis_session_core::time::{iso_8601, parse_iso_8601, MAX_TIME_MS};
 use serde::Deserialize;
 
@@ -60,12 +61,7 @@ impl Kind {
         match self {
             Kind::Session => vec![
                 redis::cmd("SESSION.GET").arg(key).to_owned(),
-                redis::cmd("SESSION.EVENT")
-                    .arg("RANGE")
-                    .arg(key)
-                    .arg("-")
-                    .arg("+")
-                    .to_owned(),
+                request::event_range(key, EventQuery::all()).command().cmd().clone(),
             ],
             Kind::Directory => vec![redis::cmd("SESSION.INDEX").arg("LIST").arg(key).to_owned()],
             Kind::Anchors => vec![redis::cmd("SESSION.ANCHOR").arg("GET").arg(key).to_owned()],

@@ -1,6 +1,7 @@
 //! Everything that is shown of a session, read in one step.
 
 use redis::Value;
+use redis_session_client::{request, EventQuery};
 use serde_json::Value as Json;
 
 use super::body::parse;
@@ -34,12 +35,7 @@ impl Snapshot {
             redis::cmd("SESSION.GET").arg(key).arg("MESSAGES").arg(0).to_owned(),
             range(first),
             range(0).arg("MALFORMED").to_owned(),
-            redis::cmd("SESSION.EVENT")
-                .arg("RANGE")
-                .arg(key)
-                .arg("-")
-                .arg("+")
-                .to_owned(),
+            request::event_range(key, EventQuery::all()).command().cmd().clone(),
         ];
         let replies = match router.transaction(key, &commands)? {
             Ok(replies) => replies,

@@ -58,6 +58,13 @@ pub struct View {
     /// Nothing shortened: tools, long instructions, what events changed
     #[arg(long)]
     full: bool,
+    #[command(flatten)]
+    page: Page,
+}
+
+/// How a page is filled: also for `timeline`.
+#[derive(Args, Debug, Clone)]
+pub struct Page {
     /// Times in UTC, not in the time zone of this machine (TZ)
     #[arg(long)]
     utc: bool,
@@ -72,14 +79,29 @@ pub struct View {
 impl View {
     pub fn look(&self) -> Look {
         Look {
+            are_tools_open: self.tools,
+            is_full: self.full,
+            ..self.page.look()
+        }
+    }
+}
+
+impl Page {
+    pub fn clock(&self) -> time::Clock {
+        time::Clock::new(self.utc)
+    }
+
+    /// With everything folded.
+    pub fn look(&self) -> Look {
+        Look {
             columns: term::columns(self.width.map(usize::from)),
             paint: color::Paint {
                 is_on: self.color.is_on(),
             },
-            clock: time::Clock::new(self.utc),
+            clock: self.clock(),
             now_ms: time::now_ms(),
-            are_tools_open: self.tools,
-            is_full: self.full,
+            are_tools_open: false,
+            is_full: false,
         }
     }
 }

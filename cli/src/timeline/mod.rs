@@ -21,8 +21,8 @@ use crate::connection::{self, Router};
 use crate::failure::{Failure, Result};
 use crate::show::fetch::Snapshot;
 use crate::show::locate::Which;
-use crate::show::render::Look;
-use crate::term::{self, color, time};
+use crate::show::Page;
+use crate::term;
 use crate::Outcome;
 
 use model::Timeline;
@@ -40,22 +40,14 @@ pub struct Flags {
     /// A line for each event, however many there are
     #[arg(long, conflicts_with = "svg")]
     all: bool,
-    /// Times in UTC, not in the time zone of this machine (TZ)
-    #[arg(long)]
-    utc: bool,
-    /// Colours
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    color: color::When,
-    /// Columns to fill, in place of the terminal's; fewer than 40 are 40
-    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..))]
-    width: Option<u16>,
+    #[command(flatten)]
+    page: Page,
 }
 
 pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     let mut router = Router::connect(connection)?;
     let key = flags.which.find(&mut router)?;
     let snapshot = Snapshot::read(&mut router, &key, None)?;
-    let clock = time::Clock::new(flags.utc);
     let Some(timeline) = Timeline::of(&snapshot) else {
         return Err(Failure::NotFound(format!(
             "nothing has been said or recorded in '{}' yet, so there is nothing to draw.\n\
@@ -64,20 +56,10 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         )));
     };
     let Some(file) = &flags.svg else {
-        let look = Look {
-            columns: term::columns(flags.width.map(usize::from)),
-            paint: color::Paint {
-                is_on: flags.color.is_on(),
-            },
-            clock,
-            now_ms: time::now_ms(),
-            are_tools_open: false,
-            is_full: false,
-        };
-        term::write_out(&text::page(&timeline, &look, flags.all));
+        term::write_out(&text::page(&timeline, &flags.page.look(), flags.all));
         return Ok(Outcome::Fine);
     };
-    let drawing = svg::drawing(&timeline, &clock, flags.theme);
+    let drawing = svg::drawing(&timeline, &flags.page.clock(), flags.theme);
     if file.as_os_str() == "-" {
         term::write_out(&drawing);
     } else {
