@@ -1,6 +1,8 @@
 //! Where commands go: redis-rs connections, and in a cluster the node that has the key.
 
-use redis::{ConnectionLike, Pipeline, Value};
+#[cfg(feature = "aio")]
+use redis::Pipeline;
+use redis::{Cmd, ConnectionLike, Value};
 
 use crate::Result;
 use crate::request::Command;
@@ -76,12 +78,28 @@ impl SessionConnection for redis::Connection {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        let packed = pipeline(commands, atomic).get_packed_pipeline();
+        let packed = packed(commands.iter().map(|command| command.cmd()), atomic);
         let replies = self.req_packed_commands(&packed, 0, replies_to(commands, atomic))?;
         settle(replies, atomic)
     }
 }
 
+/// The bytes of all of them, written once.
+fn packed<'a>(commands: impl IntoIterator<Item = &'a Cmd>, atomic: bool) -> Vec<u8> {
+    let mut packed = Vec::new();
+    if atomic {
+        redis::cmd("MULTI").write_packed_command(&mut packed);
+    }
+    for command in commands {
+        command.write_packed_command(&mut packed);
+    }
+    if atomic {
+        redis::cmd("EXEC").write_packed_command(&mut packed);
+    }
+    packed
+}
+
+#[cfg(feature = "aio")]
 fn pipeline(commands: &[&Command], atomic: bool) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(commands.len());
     for command in commands {
@@ -118,7 +136,6 @@ fn settle(mut replies: Vec<Value>, atomic: bool) -> Result<Vec<Value>> {
 
 #[cfg(feature = "cluster")]
 mod cluster {
-    use redis::Cmd;
     use redis::cluster::ClusterConnection;
     use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 
@@ -169,12 +186,12 @@ mod cluster {
                 return Ok(Vec::new());
             };
             // Within the transaction, so that what is said of it counts for all.
-            let mut guided = Pipeline::with_capacity(commands.len() + 1);
-            guided.atomic().add_command(guide(first));
-            for command in commands {
-                guided.add_command(command.cmd().clone());
-            }
-            let replies = self.req_packed_commands(&guided.get_packed_pipeline(), 0, replies_to(commands, true) + 1)?;
+            let guide = guide(first);
+            let guided = packed(
+                std::iter::once(&guide).chain(commands.iter().map(|command| command.cmd())),
+                true,
+            );
+            let replies = self.req_packed_commands(&guided, 0, replies_to(commands, true) + 1)?;
             let mut replies = settle(replies, true)?;
             replies.remove(0);
             Ok(replies)

@@ -60,12 +60,7 @@ fn edits_of_threads_are_each_applied_once() {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
                     let edited = session.edit(Some(0), |draft| {
-                        let count = draft
-                            .session
-                            .meta
-                            .get("count")
-                            .and_then(|count| count.as_u64())
-                            .unwrap_or(0);
+                        let count = crate::work::count_of(draft);
                         Ok(Some(request::meta(
                             draft.key,
                             &json!({"count": count + 1}),

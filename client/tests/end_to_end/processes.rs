@@ -69,12 +69,7 @@ async fn talk(session: &SessionHandle<redis::Client>, name: &str) -> Result<()> 
 
 async fn count(session: &SessionHandle<redis::Client>, name: &str) -> Result<()> {
     let edit = session.edit(Some(0), |draft| {
-        let count = draft
-            .session
-            .meta
-            .get("count")
-            .and_then(|count| count.as_u64())
-            .unwrap_or(0);
+        let count = crate::work::count_of(draft);
         let patch = json!({"count": count + 1, "names": {name: count}});
         Ok(Some(request::meta(draft.key, &patch, draft.write)))
     });

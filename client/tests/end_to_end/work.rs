@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis_session_client::{
-    Connect, Create, EntryKind, Msg, Range, Result, SessionError, SessionHandle, SessionStore, StoredMessage, ToolCall,
-    request,
+    Connect, Create, Draft, EntryKind, Msg, Range, Result, SessionError, SessionHandle, SessionStore, StoredMessage,
+    ToolCall, request,
 };
 use serde_json::json;
 
@@ -142,6 +142,12 @@ async fn write<C: Connect>(writer: usize, session: SessionHandle<C>, progress: A
     round
 }
 
+/// How far optimistic edits of `count` have come.
+pub fn count_of(draft: &Draft<'_>) -> u64 {
+    let count = draft.session.meta.get("count").and_then(|count| count.as_u64());
+    count.unwrap_or(0)
+}
+
 /// Optimistic edits. Of one whose connection was lost nobody knows whether it was applied: it leaves a mark, by which the next attempt
 /// sees it.
 async fn add<C: Connect>(counter: usize, session: SessionHandle<C>, progress: Arc<Progress>) -> u64 {
@@ -155,7 +161,7 @@ async fn add<C: Connect>(counter: usize, session: SessionHandle<C>, progress: Ar
                 if meta.get(&mark).and_then(|done| done.as_u64()) == Some(round) {
                     return Ok(None);
                 }
-                let count = meta.get("count").and_then(|count| count.as_u64()).unwrap_or(0);
+                let count = count_of(draft);
                 let patch = json!({"count": count + 1, &mark: round});
                 Ok(Some(request::meta(draft.key, &patch, draft.write)))
             })
