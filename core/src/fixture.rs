@@ -43,7 +43,7 @@ pub fn append(session: &mut Session, body: &str, now_ms: i64) {
         body: body.as_bytes(),
         tokens: None,
     };
-    session.append(&[incoming], None, at(now_ms), None);
+    let _ = session.append(&[incoming], None, at(now_ms), None);
 }
 
 pub const ALL_EVENTS: EventRange<'static> = EventRange {

@@ -18,7 +18,7 @@ pub(super) enum Text<'a> {
 
 /// The elements of an array.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Elements<'a> {
+pub(crate) struct Elements<'a> {
     /// Each without the white space around it.
     pub texts: Vec<&'a [u8]>,
     /// How many of these are objects that can be read.
@@ -33,7 +33,7 @@ pub(super) struct Object<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Member<'a> {
+pub(crate) struct Member<'a> {
     pub key: RawString<'a>,
     /// The value as it was written.
     pub text: &'a [u8],

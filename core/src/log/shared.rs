@@ -84,10 +84,21 @@ impl Shared {
         }
     }
 
-    /// How many bodies the process holds shared, and their bytes.
-    pub fn totals() -> (usize, usize) {
+    /// Panics where the table does not know of this reference, or would forget the body while it is held.
+    #[cfg(test)]
+    pub fn check_invariants(&self) {
         let table = table();
-        (table.bodies.len(), table.bodies.values().map(|body| body.len()).sum())
+        let known = table.bodies.get(&hash64(&self.bytes));
+        let known = known.expect("a shared body is in the table, or another one of its hash is");
+        if Arc::ptr_eq(known, &self.bytes) {
+            let count = Arc::strong_count(&self.bytes);
+            assert!(count >= 2, "a shared body is counted {count} times");
+        } else {
+            assert!(
+                **known != *self.bytes,
+                "a body stands twice in the process though it is shared"
+            );
+        }
     }
 }
 

@@ -1,3 +1,6 @@
+use std::ops::{ControlFlow, RangeInclusive};
+
+use super::parts::Open;
 use super::*;
 use crate::body::{call_hash, estimated_tokens, Role};
 use proptest::prelude::*;
@@ -107,7 +110,7 @@ fn check(log: &Log, model: &[Kept]) {
         assert_eq!(log.get(kept.seq, |_, body| body.to_vec()).as_ref(), Some(&kept.body));
     }
     assert!(contents(log, log.position_of_index(log.len())).is_empty());
-    assert_eq!(log.heap_bytes(), counted_heap_bytes(log));
+    log.check_invariants();
 }
 
 fn seqs_between(log: &Log, times: &RangeInclusive<i64>, rev: bool) -> Vec<u64> {
@@ -117,18 +120,6 @@ fn seqs_between(log: &Log, times: &RangeInclusive<i64>, rev: bool) -> Vec<u64> {
         ControlFlow::<()>::Continue(())
     });
     seqs
-}
-
-/// The heap bytes counted anew.
-fn counted_heap_bytes(log: &Log) -> usize {
-    let open = log.open.as_ref().map_or(0, |open| open.heap_bytes());
-    let sealed = log.sealed.as_ref().map_or(0, |sealed| {
-        let chunks = (0..sealed.len())
-            .filter_map(|number| sealed.get(number))
-            .map(|chunk| chunk.heap_bytes() + size_of::<Arc<Chunk>>());
-        size_of::<Sealed>() + chunks.sum::<usize>()
-    });
-    open + sealed
 }
 
 #[derive(Debug, Clone)]

@@ -140,21 +140,37 @@ mod tests {
         })
     }
 
+    fn join(
+        session: &mut Session,
+        name: &str,
+        meta: Option<&str>,
+        limits_enforced: bool,
+        now_ms: i64,
+    ) -> Result<Joined, AgentsFull> {
+        session
+            .join(name, meta, limits_enforced, at(now_ms))
+            .map(|joined| joined.result)
+    }
+
     #[test]
     fn joining_leaving_and_the_bound() {
         let mut session = session(2);
-        assert_eq!(session.join("a", Some("{}"), true, at(START_MS)), Joined::New);
-        assert_eq!(session.join("b", None, true, at(START_MS)), Joined::New);
+        assert_eq!(join(&mut session, "a", Some("{}"), true, START_MS), Ok(Joined::New));
+        assert_eq!(join(&mut session, "b", None, true, START_MS), Ok(Joined::New));
         assert_eq!(
-            session.join("c", None, true, at(START_MS)),
-            Joined::Full { max_agents: 2 }
+            join(&mut session, "c", None, true, START_MS),
+            Err(AgentsFull { max_agents: 2 })
         );
-        assert_eq!(session.join("c", None, false, at(START_MS)), Joined::New);
+        assert_eq!(join(&mut session, "c", None, false, START_MS), Ok(Joined::New));
         let version = session.version();
-        assert_eq!(session.join("a", Some("{}"), true, at(START_MS + 5)), Joined::Known);
+        assert_eq!(
+            join(&mut session, "a", Some("{}"), true, START_MS + 5),
+            Ok(Joined::Known)
+        );
         assert_eq!(session.version(), version, "being seen is no change of content");
         assert_eq!(session.agents().next().unwrap().1.last_seen_ms, START_MS + 5);
-        assert!(session.leave("b", at(START_MS)) && !session.leave("b", at(START_MS)));
+        assert!(session.leave("b", at(START_MS)).result);
+        assert_eq!(session.leave("b", at(START_MS)), Written::nothing(false));
         let names: Vec<&str> = session.agents().map(|(name, _)| name).collect();
         assert_eq!(names, ["a", "c"]);
     }
@@ -162,15 +178,16 @@ mod tests {
     #[test]
     fn a_handoff_passes_the_lease_under_a_new_token() {
         let mut session = session(0);
-        let token = session.lease("a", START_MS + 100, true, at(START_MS)).unwrap();
-        let (seq, next) = session.hand_off("a", "b", Some("your turn"), at(START_MS + 1));
-        assert_eq!((seq, next), (1, token + 1));
+        let token = session.lease("a", START_MS + 100, true, at(START_MS)).unwrap().result;
+        let handed = session.hand_off("a", "b", Some("your turn"), at(START_MS + 1)).result;
+        let next = handed.lease_token;
+        assert_eq!((handed.event_seq, next), (1, token + 1));
         let lease = session.living_lease(START_MS + 99).unwrap();
         assert_eq!(
             (lease.agent.as_str(), lease.token, lease.expires_at_ms),
             ("b", next, START_MS + 100)
         );
-        assert_eq!(session.hand_off("a", "b", None, at(START_MS + 2)).1, 0);
+        assert_eq!(session.hand_off("a", "b", None, at(START_MS + 2)).result.lease_token, 0);
     }
 
     proptest! {
@@ -191,7 +208,7 @@ mod tests {
                 }
                 match kind {
                     0 | 1 => {
-                        let leased = session.lease(NAMES[who], now_ms + ms, true, at(now_ms));
+                        let leased = session.lease(NAMES[who], now_ms + ms, true, at(now_ms)).map(|leased| leased.result);
                         match model {
                             Some((holder, _, expires_at_ms)) if holder != who => {
                                 prop_assert_eq!(leased, Err(LeaseHeld { agent: NAMES[holder].to_owned(), left_ms: expires_at_ms - now_ms }));
@@ -207,12 +224,12 @@ mod tests {
                     2 => {
                         let token = last_token.saturating_sub(who as u64);
                         let good = model.is_some_and(|(_, living, _)| living == token);
-                        prop_assert_eq!(session.release(token, now_ms), good);
+                        prop_assert_eq!(session.release(token, now_ms).result, good);
                         if good { model = None; }
                     }
                     _ => {
                         let to = (who + 1) % 3;
-                        let (_, token) = session.hand_off(NAMES[who], NAMES[to], None, at(now_ms));
+                        let token = session.hand_off(NAMES[who], NAMES[to], None, at(now_ms)).result.lease_token;
                         match &mut model {
                             Some((holder, living, _)) if *holder == who => {
                                 last_token += 1;

@@ -62,11 +62,11 @@ fn event<'a>(kind: &'a str, change: &'a str, impact: &'a str) -> NewEvent<'a> {
 fn refs_and_summary_are_those_of_the_events_since_the_last_checkpoint() {
     let mut session = session(Limits::default());
     let now = at(START_MS);
-    session.add_event(
+    let _ = session.add_event(
         &event("a", r#"{"entityIds":["e1","e2"]}"#, r#"{"x":1,"y":{"z":[1]}}"#),
         now,
     );
-    session.add_event(
+    let _ = session.add_event(
         &event("b", r#"{"entityIds":["e2","e3"]}"#, r#"{"y":2, "q":"\u00e9"}"#),
         now,
     );
@@ -77,7 +77,8 @@ fn refs_and_summary_are_those_of_the_events_since_the_last_checkpoint() {
         },
         now,
     );
-    assert_eq!(first, 3);
+    assert_eq!(first.result.id, 3);
+    assert_eq!((first.changed, first.evicted), (true, 0));
     assert_eq!(
         String::from_utf8(session.checkpoint(3).unwrap().json(session.id())).unwrap(),
         "{\"sessionId\":\"00000000-0000-0000-0000-000000000001\",\"checkpointId\":3,\"timestamp\":\"2026-01-14T10:00:00.000Z\",\
@@ -85,7 +86,7 @@ fn refs_and_summary_are_those_of_the_events_since_the_last_checkpoint() {
          \"state\":\"working\",\"label\":null}"
     );
     assert_eq!(session.event_span(START_MS).count, 0);
-    session.add_event(&event("c", r#"{"entityIds":["e4"]}"#, "{}"), now);
+    let _ = session.add_event(&event("c", r#"{"entityIds":["e4"]}"#, "{}"), now);
     let given = NewCheckpoint {
         label: Some("l"),
         outcome: Some("o"),
@@ -94,14 +95,15 @@ fn refs_and_summary_are_those_of_the_events_since_the_last_checkpoint() {
         ..Default::default()
     };
     let second = session.make_checkpoint(&given, now);
-    let checkpoint = session.checkpoint(second).unwrap();
+    let checkpoint = second.result;
+    assert!(std::ptr::eq(session.checkpoint(checkpoint.id).unwrap(), &*checkpoint));
     assert_eq!(
         (checkpoint.refs.len(), checkpoint.summary.as_str()),
         (0, r#"{"mine":true}"#)
     );
     assert_eq!(session.event_span(START_MS).count, 1);
     let third = session.make_checkpoint(&NewCheckpoint::default(), now);
-    let checkpoint = session.checkpoint(third).unwrap();
+    let checkpoint = third.result;
     assert_eq!(
         (checkpoint.refs.len(), checkpoint.summary.as_str()),
         (0, r#"{"impacts":{}}"#)
@@ -112,8 +114,8 @@ fn refs_and_summary_are_those_of_the_events_since_the_last_checkpoint() {
 fn what_is_nested_as_deep_as_json_may_be_comes_back_from_a_payload() {
     let mut session = session(Limits::default());
     let deep = format!("{{\"d\":{}{}}}", "[".repeat(127), "]".repeat(127));
-    session.add_event(&event("a", "{}", &deep), at(START_MS));
-    session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
+    let _ = session.add_event(&event("a", "{}", &deep), at(START_MS));
+    let _ = session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
     assert_eq!(digest(&deep_copy(&session)), digest(&session));
 }
 
@@ -129,7 +131,7 @@ fn a_checkpoint_costs_little_and_is_written_once() {
     }
     let (bytes, payload_bytes) = (session.heap_bytes(), session.encode_whole().len());
     for _ in 0..10 {
-        session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
+        let _ = session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
     }
     assert!(
         session.heap_bytes() < bytes + 10 * (bytes / 20),
@@ -213,7 +215,7 @@ fn under_the_window(kept: &Session, present: &Session, now_ms: i64) -> Session {
         maxage_ms: Some(limits.maxage_ms),
         pins: Some(present.pins().iter().map(String::as_str).collect()),
     };
-    copy.set_window(&change, at(now_ms));
+    let _ = copy.set_window(&change, at(now_ms));
     copy
 }
 
@@ -248,53 +250,54 @@ proptest! {
                 }
                 Step::Event(state) => {
                     let state = state.map(|state| ["working", "review", "done"][usize::from(state)]);
-                    session.add_event(&NewEvent { kind: "pass", state, ..NewEvent::default() }, now);
+                    let _ = session.add_event(&NewEvent { kind: "pass", state, ..NewEvent::default() }, now);
                 }
-                Step::Mention(name) => { session.mention_entities(&[Mention::of_id(NAMES[usize::from(name)])], now); }
-                Step::Forget(name) => { session.forget_entities(&[NAMES[usize::from(name)]], now); }
-                Step::Join(name) => { session.join(NAMES[usize::from(name)], None, true, now); }
-                Step::Leave(name) => { session.leave(NAMES[usize::from(name)], now); }
-                Step::Pop(count) => { session.pop(count, now); }
-                Step::Remove(seq) => { session.remove(&[seq], now); }
+                Step::Mention(name) => { let _ = session.mention_entities(&[Mention::of_id(NAMES[usize::from(name)])], now); }
+                Step::Forget(name) => { let _ = session.forget_entities(&[NAMES[usize::from(name)]], now); }
+                Step::Join(name) => { let _ = session.join(NAMES[usize::from(name)], None, true, now); }
+                Step::Leave(name) => { let _ = session.leave(NAMES[usize::from(name)], now); }
+                Step::Pop(count) => { let _ = session.pop(count, now); }
+                Step::Remove(seq) => { let _ = session.remove(&[seq], now); }
                 Step::Redact(seq) => {
                     let before = session.version();
                     let live = session.messages.get(seq, |_, body| body.to_vec());
                     let changed = session.redact(&[seq], Some("why"), now);
-                    prop_assert!(changed.count <= 1);
+                    prop_assert!(changed.result <= 1);
                     let mut copies = false;
                     for kept in &mut model {
                         // In a checkpoint nothing is hidden: what it could bring back has to go.
                         copies |= redact_copy(&mut kept.copy, seq);
                     }
-                    prop_assert_eq!(changed.count == 1, copies || live.is_some_and(|live| session.messages.get(seq, |_, body| body != live).unwrap_or(false)));
-                    prop_assert_eq!(session.version(), before + u64::from(changed.is_any()));
+                    prop_assert_eq!(changed.result == 1, copies || live.is_some_and(|live| session.messages.get(seq, |_, body| body != live).unwrap_or(false)));
+                    prop_assert_eq!(session.version(), before + u64::from(changed.changed));
                 }
                 Step::Compact(seq) => {
                     let body = br#"{"role":"system","content":"so far"}"#;
                     let summary = Incoming { facts: body::read(body).unwrap(), body, tokens: None };
-                    session.compact(seq, &summary, now);
+                    let _ = session.compact(seq, &summary, now);
                 }
-                Step::Clear => { session.clear(now); }
+                Step::Clear => { let _ = session.clear(now); }
                 Step::Window(maxlen, pin) => {
                     let pins = if pin { vec!["system"] } else { Vec::new() };
-                    session.set_window(&WindowChange { maxlen: Some(maxlen), pins: Some(pins), ..Default::default() }, now);
+                    let _ = session.set_window(&WindowChange { maxlen: Some(maxlen), pins: Some(pins), ..Default::default() }, now);
                 }
                 Step::Wait(ms) => now_ms += ms,
                 Step::Checkpoint(trim) => {
-                    let id = session.make_checkpoint(&NewCheckpoint { trim, ..Default::default() }, now);
+                    let id = session.make_checkpoint(&NewCheckpoint { trim, ..Default::default() }, now).result.id;
                     let last_gone = session.messages.last_gone_seq();
                     model.push(Kept { id, copy: deep_copy(&session), last_gone });
                     let excess = model.len().saturating_sub(if max_checkpoints == 0 { usize::MAX } else { max_checkpoints as usize });
                     model.drain(..excess);
                 }
                 Step::Drop(number) => if let Some(kept) = model.get(number) {
-                    prop_assert_eq!(session.drop_checkpoints(&[kept.id, 1 << 40], now), 1);
+                    prop_assert_eq!(session.drop_checkpoints(&[kept.id, 1 << 40], now).result, 1);
                     model.remove(number);
                 },
                 Step::Restore(number) => if let Some(kept) = model.get(number) {
                     let expected = content(&under_the_window(&kept.copy, &session, now_ms), now_ms);
                     let (version, events, meta) = (session.version(), session.event_span(now_ms), session.meta().map(str::to_owned));
-                    let (seq, _) = session.restore(kept.id, now).unwrap();
+                    let Restored { event_seq: seq, version: told } = session.restore(kept.id, now).unwrap().result;
+                    prop_assert_eq!(told, session.version());
                     prop_assert_eq!(content(&session, now_ms), expected);
                     prop_assert_eq!((session.version(), session.last_seq(), seq), (version + 1, last_seq + 1, last_seq + 1));
                     prop_assert_eq!(session.event_span(now_ms).last_seq, Some(seq));
@@ -310,7 +313,7 @@ proptest! {
                         Some(kept) => content(&under_the_window(&kept.copy, &session, now_ms), now_ms),
                         None => content(&under_the_window(&session, &session, now_ms), now_ms),
                     };
-                    let (fork, _) = session.fork(&Fork { id: Uuid::from_u128(2), created_at_ms: now_ms, part }, now);
+                    let fork = session.fork(&Fork { id: Uuid::from_u128(2), created_at_ms: now_ms, part }, now).result;
                     prop_assert_eq!(content(&fork, now_ms), expected);
                     prop_assert_eq!((fork.version(), fork.last_seq(), fork.scope()), (1, session.last_seq(), Some("acme")));
                     prop_assert!(fork.checkpoints().is_empty());
@@ -318,7 +321,7 @@ proptest! {
                     forks.push((fork, print));
                 }
                 Step::Upto(seq) => {
-                    let (mut fork, _) = session.fork(&Fork { id: Uuid::from_u128(3), created_at_ms: now_ms, part: Part::Upto(seq) }, now);
+                    let mut fork = session.fork(&Fork { id: Uuid::from_u128(3), created_at_ms: now_ms, part: Part::Upto(seq) }, now).result;
                     let mut seqs = Vec::new();
                     session.messages.scan(|head, _| {
                         if head.seq <= seq { seqs.push(head.seq); }
@@ -339,6 +342,7 @@ proptest! {
                     session = loaded;
                 }
             }
+            session.check_invariants(START_MS);
             let ids: Vec<u64> = session.checkpoints().iter().map(|checkpoint| checkpoint.id).collect();
             prop_assert_eq!(ids, model.iter().map(|kept| kept.id).collect::<Vec<_>>());
         }
@@ -375,7 +379,7 @@ fn loading_many_checkpoints_takes_memory_for_what_they_do_not_share() {
     }
     let alone = session.heap_bytes();
     for _ in 0..1000 {
-        session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
+        let _ = session.make_checkpoint(&NewCheckpoint::default(), at(START_MS));
     }
     let loaded = deep_copy(&session);
     assert_eq!(digest(&loaded), digest(&session));

@@ -71,6 +71,7 @@ mod tests {
     use super::*;
     use crate::fixture::{self, at, ALL_EVENTS as ALL, START_MS};
     use crate::limits::Limits;
+    use crate::text::json;
     use proptest::prelude::*;
 
     fn session(event_maxlen: u64, event_ttl_s: u64) -> Session {
@@ -92,7 +93,7 @@ mod tests {
     #[test]
     fn an_event_is_shown_as_documented() {
         let mut session = session(0, 0);
-        session.add_event(
+        let _ = session.add_event(
             &NewEvent {
                 kind: "pass",
                 ..NewEvent::default()
@@ -107,14 +108,14 @@ mod tests {
             impact: Some(br#"{"perfDelta":-2}"#),
             state: Some("review"),
         };
-        session.add_event(&full, at(START_MS));
+        let _ = session.add_event(&full, at(START_MS));
         let change_only = NewEvent {
             kind: "x",
             change: Some(br#"{"entityIds":["x"]}"#),
             state: Some("review"),
             ..NewEvent::default()
         };
-        session.add_event(&change_only, at(START_MS));
+        let _ = session.add_event(&change_only, at(START_MS));
         assert_eq!(
             shown(&session, &ALL, START_MS),
             [
@@ -136,7 +137,7 @@ mod tests {
         let mut session = session(0, 0);
         let names = ["plain", "with \"quotes\"", "back\\slash", "é\u{1}", "entityIds", "to"];
         for name in names {
-            session.add_event(
+            let _ = session.add_event(
                 &NewEvent {
                     kind: "x",
                     agent: Some(name),
@@ -154,7 +155,7 @@ mod tests {
             br#"{"agentId":"plain","note":"plain","x":{"from":"plain","to":"plain"}}"#,
         ];
         for change in spelled {
-            session.add_event(
+            let _ = session.add_event(
                 &NewEvent {
                     kind: "x",
                     change: Some(change),
@@ -204,7 +205,7 @@ mod tests {
             impact: Some(deep.as_bytes()),
             state: Some("s"),
         };
-        session.add_event(&event, at(START_MS));
+        let _ = session.add_event(&event, at(START_MS));
         let session = Session::decode_whole(&session.encode_whole()).unwrap();
         let range = EventRange {
             agents: &["a"],
@@ -242,7 +243,7 @@ mod tests {
                     state: state.map(|state| NAMES[state]),
                     ..NewEvent::default()
                 };
-                let seq = session.add_event(&event, Now { content_ms: now_ms - older_ms, ..at(now_ms) });
+                let seq = session.add_event(&event, Now { content_ms: now_ms - older_ms, ..at(now_ms) }).result;
                 model.push((seq, now_ms - older_ms, kind, agent, entities, state.map(|to| (before, to))));
                 let excess = model.len().saturating_sub(if event_maxlen == 0 { usize::MAX } else { event_maxlen as usize });
                 model.drain(..excess);

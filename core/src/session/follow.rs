@@ -205,7 +205,7 @@ mod tests {
             kind: "pass",
             ..NewEvent::default()
         };
-        session.add_event(&event, at(now_ms));
+        let _ = session.add_event(&event, at(now_ms));
     }
 
     /// `r`, `g<from>-<to>`, `m<seq>` and `e<seq>`, in one line.
@@ -267,10 +267,10 @@ mod tests {
             ),
             "r g1-3 e4"
         );
-        session.pop(1, at(START_MS));
+        let _ = session.pop(1, at(START_MS));
         assert_eq!(told(&session, &After { seq: 7, ..ALL }, START_MS), "");
         assert_eq!(told(&session, &After { seq: 6, ..ALL }, START_MS), "g7-7");
-        session.clear(at(START_MS));
+        let _ = session.clear(at(START_MS));
         assert_eq!(told(&session, &ALL, START_MS), "g1-7 e4 e6");
     }
 
@@ -340,23 +340,23 @@ mod tests {
                         add_event(&mut session, now_ms);
                         kinds.push(Kind::Event);
                     }
-                    Step::Pop(count) => { session.pop(count, now); }
-                    Step::Remove(seq) => { session.remove(&[seq], now); }
-                    Step::Redact(seq) => { session.redact(&[seq], None, now); }
+                    Step::Pop(count) => { let _ = session.pop(count, now); }
+                    Step::Remove(seq) => { let _ = session.remove(&[seq], now); }
+                    Step::Redact(seq) => { let _ = session.redact(&[seq], None, now); }
                     Step::Compact(seq) => {
                         let body = br#"{"role":"system","content":"so far"}"#;
                         let summary = Incoming { facts: body::read(body).unwrap(), body, tokens: None };
-                        session.compact(seq, &summary, now);
+                        let _ = session.compact(seq, &summary, now);
                     }
-                    Step::Clear => { session.clear(now); }
+                    Step::Clear => { let _ = session.clear(now); }
                     Step::Pin(pinned) => {
                         let pins = if pinned { vec!["system"] } else { Vec::new() };
                         let change = crate::session::WindowChange { pins: Some(pins), ..Default::default() };
-                        session.set_window(&change, now);
+                        let _ = session.set_window(&change, now);
                     }
                     Step::Wait(ms) => now_ms += ms,
                     Step::Checkpoint(trim) => {
-                        session.make_checkpoint(&NewCheckpoint { trim, ..Default::default() }, now);
+                        let _ = session.make_checkpoint(&NewCheckpoint { trim, ..Default::default() }, now);
                         kinds.push(Kind::Checkpoint);
                     }
                     Step::Restore(number) => if let Some(id) = session.checkpoints().get(number).map(|checkpoint| checkpoint.id) {
@@ -364,10 +364,10 @@ mod tests {
                         kinds.push(Kind::Event);
                     },
                     Step::Drop(number) => if let Some(id) = session.checkpoints().get(number).map(|checkpoint| checkpoint.id) {
-                        session.drop_checkpoints(&[id], now);
+                        let _ = session.drop_checkpoints(&[id], now);
                     },
                     Step::Fork => {
-                        session = session.fork(&Fork { id: uuid::Uuid::from_u128(2), created_at_ms: now_ms, part: Part::Whole }, now).0;
+                        session = session.fork(&Fork { id: uuid::Uuid::from_u128(2), created_at_ms: now_ms, part: Part::Whole }, now).result;
                     }
                     Step::Reload => session = Session::decode_whole(&session.encode_whole()).unwrap(),
                 }

@@ -215,7 +215,7 @@ impl Session {
     }
 }
 
-fn distinct(names: &[&str]) -> Vec<String> {
+pub(super) fn distinct(names: &[&str]) -> Vec<String> {
     let mut distinct: Vec<String> = Vec::with_capacity(names.len());
     for name in names {
         if !distinct.iter().any(|known| known == name) {

@@ -98,7 +98,7 @@ mod tests {
                 aliases: aliases.iter().map(|alias| (*alias).into()).collect(),
             })
             .collect();
-        session.mention_entities(&mentions, NOW);
+        let _ = session.mention_entities(&mentions, NOW);
         session
     }
 
@@ -190,7 +190,7 @@ mod tests {
                     model.push(row);
                     if max_entities > 0 && model.len() as u64 > max_entities { model.remove(0); }
                 }
-                prop_assert_eq!(session.mention_entities(&given, NOW), new);
+                prop_assert_eq!(session.mention_entities(&given, NOW).result, new);
             }
             let check = |session: &Session| {
                 let rows: Vec<_> = session.entities().map(|(id, entity)| (id.to_owned(), entity.name.clone(), entity.kind.clone(), entity.aliases.clone(), entity.mention_count)).collect();
@@ -200,7 +200,7 @@ mod tests {
             };
             check(&session);
             check(&Session::decode_whole(&session.encode_whole()).unwrap());
-            let forgotten = session.forget_entities(&["e1", "e2", "e1"], NOW);
+            let forgotten = session.forget_entities(&["e1", "e2", "e1"], NOW).result;
             prop_assert_eq!(forgotten, model.iter().filter(|row| row.0 == "e1" || row.0 == "e2").count() as u64);
         }
     }

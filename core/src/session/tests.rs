@@ -1,12 +1,12 @@
 //! A session beside a naive model that keeps plain vectors and follows the rules word by word.
 
-use std::sync::Arc;
+use uuid::Uuid;
 
 use super::*;
 use crate::body;
 use crate::fixture::{at, creation, START_MS};
 use crate::limits::Limits;
-use crate::session::{Bounds, Context, ContextBounds, Creation, Range, WindowChange};
+use crate::session::{Bounds, Context, ContextBounds, Creation, Range, Seen, WindowChange};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -439,8 +439,9 @@ proptest! {
     ) {
         let mut session = new_session();
         let mut model = Model { maxlen, ..Model::default() };
-        session.set_window(&WindowChange { maxlen: Some(maxlen), ..WindowChange::default() }, at(START_MS));
+        let _ = session.set_window(&WindowChange { maxlen: Some(maxlen), ..WindowChange::default() }, at(START_MS));
         let mut now_ms = START_MS;
+        let mut written_ms = now_ms;
         let mut copies: Vec<(Session, u128)> = Vec::new();
         for (step, random) in steps.into_iter().zip(reads) {
             let version = session.version();
@@ -460,7 +461,7 @@ proptest! {
                         model.last_seq += 1;
                         model.messages.push(kept(model.last_seq, now.content_ms, one));
                     }
-                    prop_assert_eq!(appended.last_seq, model.last_seq);
+                    prop_assert_eq!(appended.result, model.last_seq);
                     prop_assert_eq!(&evicted, &model.evict(now_ms));
                     prop_assert_eq!(appended.evicted, evicted.len() as u64);
                     changed = Some(true);
@@ -471,12 +472,13 @@ proptest! {
                     model.maxtokens = maxtokens.unwrap_or(model.maxtokens);
                     model.maxbytes = maxbytes.unwrap_or(model.maxbytes);
                     model.maxage_ms = maxage_ms.unwrap_or(model.maxage_ms);
-                    if let Some(pins) = pins { model.pins = distinct(&pins); }
+                    if let Some(pins) = pins { model.pins = super::super::identity::distinct(&pins); }
                     prop_assert_eq!(windowed.evicted, model.evict(now_ms).len() as u64);
                     changed = Some(windowed.changed);
                 }
                 Step::Pop(count) => {
-                    let (bodies, popped) = session.pop(count, now);
+                    let popped = session.pop(count, now);
+                    let bodies = &popped.result;
                     if count > 0 && !before.1.is_empty() {
                         model.evict(now_ms);
                         let mut expected = Vec::new();
@@ -484,10 +486,9 @@ proptest! {
                             expected.extend(model.messages.pop().map(|kept| kept.body));
                         }
                         model.evict(now_ms);
-                        prop_assert_eq!(&bodies, &expected);
+                        prop_assert_eq!(bodies, &expected);
                     }
-                    prop_assert_eq!(popped.count, bodies.len() as u64);
-                    changed = Some(popped.count > 0);
+                    changed = Some(!bodies.is_empty());
                 }
                 Step::Remove(back) => {
                     let seqs: Vec<u64> = back.iter().map(|back| model.last_seq.saturating_sub(*back)).collect();
@@ -496,8 +497,8 @@ proptest! {
                     let places = model.with_answers(&seen);
                     model.drop_places(&places, &mut Vec::new());
                     if !places.is_empty() { model.evict(now_ms); }
-                    prop_assert_eq!(removed.count, places.len() as u64);
-                    changed = Some(removed.count > 0);
+                    prop_assert_eq!(removed.result, places.len() as u64);
+                    changed = Some(removed.result > 0);
                 }
                 Step::Redact(back, reason) => {
                     let seqs: Vec<u64> = back.iter().map(|back| model.last_seq.saturating_sub(*back)).collect();
@@ -515,7 +516,7 @@ proptest! {
                         }
                     }
                     if count > 0 { model.evict(now_ms); }
-                    prop_assert_eq!(redacted.count, count);
+                    prop_assert_eq!(redacted.result, count);
                     changed = Some(count > 0);
                 }
                 Step::Compact { upto_back, summary } => {
@@ -531,12 +532,12 @@ proptest! {
                         model.messages.insert(place, kept(seq, now_ms, &summary));
                         model.evict(now_ms);
                     }
-                    prop_assert_eq!(compacted.count, seqs.len() as u64);
-                    changed = Some(compacted.count > 0);
+                    prop_assert_eq!(compacted.result, seqs.len() as u64);
+                    changed = Some(compacted.result > 0);
                 }
                 Step::Clear => {
                     let cleared = session.clear(now);
-                    prop_assert_eq!(cleared.count, before.1.len() as u64);
+                    prop_assert_eq!(cleared.result, before.1.len() as u64);
                     changed = Some(!model.messages.is_empty());
                     model.messages.clear();
                 }
@@ -548,11 +549,15 @@ proptest! {
                 }
                 Step::Copy => copies.push((session.clone(), before.0)),
             }
+            if changed == Some(true) {
+                written_ms = now_ms;
+            }
             if let Some(changed) = changed {
                 prop_assert_eq!(session.version(), version + u64::from(changed));
                 prop_assert!(changed || digest(&session) == before.0, "a command that changed nothing changed the digest");
             }
             prop_assert_eq!(session.last_seq(), model.last_seq);
+            session.check_invariants(written_ms);
             check_reads(&session, &model, now_ms, random);
         }
         for (copy, before) in &copies {
@@ -575,11 +580,11 @@ proptest! {
             session.document(u64::MAX, None, START_MS);
             let _ = session.context(&ContextBounds { maxtokens: 100, maxlen: 0, roles: &[] }, START_MS);
             let text = br#"{"role":"tool","tool_call_id":"a"}"#;
-            session.append(&[incoming(text, None)], Some(3), now, None);
-            session.redact(&[1, 2, 3, 40], None, now);
-            session.remove(&[2, 5], now);
-            session.compact(30, &incoming(text, None), now);
-            session.pop(2, now);
+            let _ = session.append(&[incoming(text, None)], Some(3), now, None);
+            let _ = session.redact(&[1, 2, 3, 40], None, now);
+            let _ = session.remove(&[2, 5], now);
+            let _ = session.compact(30, &incoming(text, None), now);
+            let _ = session.pop(2, now);
             Session::decode_whole(&session.encode_whole()).unwrap();
         }
     }
@@ -597,7 +602,7 @@ fn long_session() -> Session {
         maxlen: Some(60),
         ..WindowChange::default()
     };
-    session.set_window(&change, now);
+    let _ = session.set_window(&change, now);
     for i in 0..90 {
         let body = match i % 7 {
             0 => br#"{"role":"assistant","tool_calls":[{"id":"a"}]}"#.to_vec(),
@@ -606,10 +611,10 @@ fn long_session() -> Session {
             3 => format!(r#"{{"role":"critic","content":"{}"}}"#, "long and the same ".repeat(40)).into_bytes(),
             _ => format!(r#"{{"role":"user","content":"message {i} {}"}}"#, "x".repeat(30)).into_bytes(),
         };
-        session.append(&[incoming(&body, None)], None, now, None);
+        let _ = session.append(&[incoming(&body, None)], None, now, None);
         session.remember(&format!("token {i}"), i);
     }
-    session.merge_meta(r#"{"a":{"b":[1,2]}}"#, now);
+    let _ = session.merge_meta(r#"{"a":{"b":[1,2]}}"#, now);
     session
 }
 
@@ -650,9 +655,9 @@ fn a_document_is_one_json_object_with_bodies_verbatim() {
         br#"{"role":"assistant","content":"\ud83d\ude00"}"#,
     ];
     for body in bodies {
-        session.append(&[incoming(body, None)], None, now, None);
+        let _ = session.append(&[incoming(body, None)], None, now, None);
     }
-    session.merge_meta(r#"{"k":1}"#, now);
+    let _ = session.merge_meta(r#"{"k":1}"#, now);
     let document = String::from_utf8(session.document(u64::MAX, None, START_MS)).unwrap();
     assert!(
         serde_json::from_str::<serde_json::Value>(&document).is_ok(),

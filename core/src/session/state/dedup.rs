@@ -69,6 +69,14 @@ impl Dedup {
             .filter_map(|token| self.by_token.get(token).map(|entry| (token.as_ref(), *entry)))
     }
 
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self) {
+        assert_eq!(self.by_token.len(), self.oldest_first.len(), "a token has one place");
+        assert_eq!(self.iter().count(), self.oldest_first.len());
+        let texts = self.oldest_first.iter().map(|token| token.len());
+        assert_eq!(self.token_bytes, texts.sum::<usize>(), "bytes of tokens");
+    }
+
     pub fn heap_bytes(&self) -> usize {
         const ENTRY_BYTES: usize = (size_of::<Entry>() + 3 * size_of::<Arc<str>>()) * 3 / 2;
         self.token_bytes + self.oldest_first.len() * ENTRY_BYTES

@@ -268,6 +268,17 @@ impl Entities {
         self.text_bytes + self.by_id.len() * ENTRY_BYTES
     }
 
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self) {
+        assert_eq!(self.by_id.len(), self.by_rank.len(), "an entity has one rank");
+        for (rank, id) in &self.by_rank {
+            assert_eq!(self.by_id[id].rank, *rank, "rank of {id}");
+            assert!(*rank < self.next_rank);
+        }
+        let texts = self.by_id.iter().map(|(id, entity)| text_bytes(id, entity));
+        assert_eq!(self.text_bytes, texts.sum::<usize>(), "bytes of texts");
+    }
+
     fn insert(&mut self, id: Arc<str>, entity: Entity) {
         self.text_bytes += text_bytes(&id, &entity);
         self.by_rank.insert(entity.rank, Arc::clone(&id));

@@ -1,0 +1,169 @@
+//! Reading: scans in either direction, and bodies that are unpacked when they are asked for.
+
+use std::ops::{ControlFlow, RangeInclusive};
+
+use smallvec::SmallVec;
+
+use super::chunk::{Bodies as PackedBodies, Heads, View};
+use super::parts::{Log, Position};
+use super::record::Head;
+
+impl Log {
+    /// Gives every record from `from` on, oldest first, until told to stop.
+    #[inline]
+    pub fn scan<B>(
+        &self,
+        from: Position,
+        each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_where(from.chunk, |records| records.skip_records(from.record), |_| true, each)
+    }
+
+    /// Gives every record whose seq is at least `seq`, oldest first, until told to stop. Cost: O(log chunks + records of a chunk + given).
+    #[inline]
+    pub fn scan_from_seq<B>(
+        &self,
+        seq: u64,
+        each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_where(
+            self.chunk_of_seq(seq),
+            |records| records.skip_before(seq),
+            |_| true,
+            each,
+        )
+    }
+
+    /// Gives every record from between these times, both included, in the order of the seqs or against it, until told to stop.
+    ///
+    /// Cost: O(chunks + records of the chunks whose times reach into these).
+    pub fn scan_times<B>(
+        &self,
+        times: &RangeInclusive<i64>,
+        rev: bool,
+        mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let may_hold = |chunk| self.may_hold_time(chunk, times);
+        let inside = |head: &Head<'_>, body: &mut Body<'_>| match times.contains(&head.time_ms) {
+            true => each(head, body),
+            false => ControlFlow::Continue(()),
+        };
+        if rev {
+            self.scan_rev_where(Position::END, may_hold, inside)
+        } else {
+            self.scan_where(0, |_| {}, may_hold, inside)
+        }
+    }
+
+    #[inline]
+    fn scan_where<B>(
+        &self,
+        first: usize,
+        skip: impl Fn(&mut Heads<'_>),
+        is_wanted: impl Fn(usize) -> bool,
+        mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut scratch = Vec::new();
+        for chunk in (first..self.chunks()).filter(|chunk| is_wanted(*chunk)) {
+            let view = self.view(chunk);
+            let mut body = Body::of(view, &mut scratch);
+            let mut records = view.records();
+            if chunk == first {
+                skip(&mut records);
+            }
+            while let Some(head) = records.next() {
+                body.point_to(&head, records.body_at());
+                each(&head, &mut body)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Gives every record before `end`, newest first, until told to stop. Bodies that are not asked for are not read.
+    pub fn scan_rev<B>(
+        &self,
+        end: Position,
+        each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_rev_where(end, |_| true, each)
+    }
+
+    #[inline]
+    fn scan_rev_where<B>(
+        &self,
+        end: Position,
+        is_wanted: impl Fn(usize) -> bool,
+        mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut scratch = Vec::new();
+        let last = (end.chunk + 1).min(self.chunks());
+        for chunk in (0..last).rev().filter(|chunk| is_wanted(*chunk)) {
+            let view = self.view(chunk);
+            let mut records = view.records();
+            let mut heads: SmallVec<[(Head<'_>, usize); 24]> = SmallVec::new();
+            while let Some(head) = records.next() {
+                if chunk == end.chunk && heads.len() == end.record as usize {
+                    break;
+                }
+                heads.push((head, records.body_at()));
+            }
+            let mut body = Body::of(view, &mut scratch);
+            for (head, at) in heads.iter().rev() {
+                body.point_to(head, *at);
+                each(head, &mut body)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A body that is fetched, and its chunk decompressed, only when it is asked for.
+pub struct Body<'a> {
+    pub(super) view: View<'a>,
+    pub(super) scratch: &'a mut Vec<u8>,
+    /// The scratch holds this chunk's bodies.
+    unpacked: bool,
+    pub(super) bytes: u32,
+    pub(super) shared: Option<u32>,
+    pub(super) at: usize,
+}
+
+impl<'a> Body<'a> {
+    /// None of the chunk's yet.
+    #[inline(always)]
+    pub(super) fn of(view: View<'a>, scratch: &'a mut Vec<u8>) -> Self {
+        Body {
+            view,
+            scratch,
+            unpacked: false,
+            bytes: 0,
+            shared: None,
+            at: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn point_to(&mut self, head: &Head<'_>, body_at: usize) {
+        self.at = body_at;
+        self.bytes = head.body_bytes;
+        self.shared = head.shared;
+    }
+
+    #[inline]
+    pub fn get(&mut self) -> &[u8] {
+        if let Some(index) = self.shared {
+            return self.view.shared.get(index as usize).map_or(&[], |body| body);
+        }
+        let bodies = match self.view.bodies {
+            PackedBodies::Plain(bodies) => bodies,
+            PackedBodies::Lz4 { .. } => {
+                if !self.unpacked {
+                    self.view.unpack(self.scratch);
+                    self.unpacked = true;
+                }
+                &*self.scratch
+            }
+        };
+        bodies.get(self.at..self.at + self.bytes as usize).unwrap_or(&[])
+    }
+}
