@@ -466,6 +466,22 @@ impl Anchors {
         }
     }
 
+    /// Panics where the two orders do not say the same.
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        assert_eq!(
+            self.by_session.len(),
+            self.by_time.len(),
+            "an anchor stands in both orders"
+        );
+        for By(anchor) in &self.by_time {
+            assert!(self.by_session.contains(&*anchor.session_id));
+            assert!(anchor.stamp.order < self.next_order);
+        }
+        let texts = self.by_time.iter().map(|anchor| anchor.0.heap_bytes());
+        assert_eq!(self.text_bytes, texts.sum::<usize>(), "bytes of texts");
+    }
+
     fn passed_before_ms(&self, now_ms: i64) -> i64 {
         match self.max_age_ms {
             0 => i64::MIN,

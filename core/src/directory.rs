@@ -621,6 +621,22 @@ impl Directory {
         entries
     }
 
+    /// Panics where the orders do not say the same.
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        let with_alias = self.by_id.iter().filter(|entry| entry.0.alias_bytes > 0).count();
+        assert_eq!(self.by_key.len(), self.by_id.len(), "keys");
+        assert_eq!(self.by_creation.len(), self.by_id.len(), "creations");
+        assert_eq!(self.by_alias.len(), with_alias, "aliases");
+        for By(entry) in &self.by_id {
+            assert!(self.by_key.contains(entry.key()) && self.by_creation.contains(&entry.stamp));
+            assert!(entry.alias_bytes == 0 || self.by_alias.contains(entry.alias_bytes()));
+            assert!(entry.stamp.order < self.next_order);
+        }
+        let texts = self.by_id.iter().map(|entry| entry.0.text.len());
+        assert_eq!(self.text_bytes, texts.sum::<usize>(), "bytes of texts");
+    }
+
     /// Puts an entry into all orders; its id, key and alias are not there.
     fn link(&mut self, entry: Entry) {
         self.text_bytes += entry.text.len();

@@ -55,6 +55,7 @@ impl Messages {
         self.newest_exchange = 0;
         self.forget_pinned();
         self.last_gone = self.last_gone.max(seqs[seqs.len() - 1]);
+        debug_assert_eq!(removed, seqs.len() as u64, "messages that are taken out are there");
         removed
     }
 

@@ -31,7 +31,7 @@ pub struct Messages {
     pub(super) aside_is_pinned: bool,
 }
 
-/// What few sessions' messages have. There only while one of the two is.
+/// What few sessions' messages have. Made when one of the two is needed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rare {
     pub(super) aside: Log,

@@ -337,6 +337,7 @@ proptest! {
         let mut directory = Directory::default();
         let mut rows: Vec<Row> = Vec::new();
         for step in steps {
+            directory.check_invariants();
             let before = digest_of(&directory);
             match step {
                 Step::Register(id, key, created, alias) => {

@@ -14,6 +14,11 @@ impl Log {
     ///
     /// Cost: O(bytes of the record), sealing and compression spread over the chunk's records.
     pub fn push(&mut self, entry: &Entry<'_>, compress_after_bytes: u32) {
+        debug_assert!(
+            !self.may_hold_after(entry.seq - 1),
+            "seq {} is appended behind a later one: searches by seq would miss it",
+            entry.seq
+        );
         let shared = Shared::find(entry.body);
         let inline_bytes = if shared.is_some() { 0 } else { entry.body.len() };
         if self.open_is_full(inline_bytes) {

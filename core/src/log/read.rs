@@ -152,7 +152,9 @@ impl<'a> Body<'a> {
     #[inline]
     pub fn get(&mut self) -> &[u8] {
         if let Some(index) = self.shared {
-            return self.view.shared.get(index as usize).map_or(&[], |body| body);
+            let body = self.view.shared.get(index as usize);
+            debug_assert!(body.is_some(), "a shared body is missing");
+            return body.map_or(&[], |body| body);
         }
         let bodies = match self.view.bodies {
             PackedBodies::Plain(bodies) => bodies,
@@ -164,6 +166,8 @@ impl<'a> Body<'a> {
                 &*self.scratch
             }
         };
-        bodies.get(self.at..self.at + self.bytes as usize).unwrap_or(&[])
+        let body = bodies.get(self.at..self.at + self.bytes as usize);
+        debug_assert!(body.is_some(), "a body is cut off, or its chunk did not decompress");
+        body.unwrap_or(&[])
     }
 }

@@ -127,6 +127,7 @@ impl Log {
         let Some(sealed) = &mut self.sealed else { return };
         self.heap_bytes += new.heap_bytes();
         let old = sealed.replace(chunk, Arc::new(new));
+        debug_assert!(old.is_some(), "a chunk that was read is there to be replaced");
         self.heap_bytes -= old.map_or(0, |old| old.heap_bytes());
     }
 

@@ -240,6 +240,7 @@ mod tests {
                         }
                     }
                 }
+                session.check_invariants(now_ms);
                 let shown = session.living_lease(now_ms).map(|lease| (lease.agent.as_str(), lease.token, lease.expires_at_ms));
                 prop_assert_eq!(shown, model.map(|(holder, token, expires_at_ms)| (NAMES[holder], token, expires_at_ms)));
             }

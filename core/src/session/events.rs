@@ -248,6 +248,7 @@ mod tests {
                 let excess = model.len().saturating_sub(if event_maxlen == 0 { usize::MAX } else { event_maxlen as usize });
                 model.drain(..excess);
                 model.retain(|event| event_ttl_s == 0 || event.1 >= now_ms - 1000 * event_ttl_s as i64);
+                session.check_invariants(now_ms);
             }
             now_ms += 700;
             model.retain(|event| event_ttl_s == 0 || event.1 >= now_ms - 1000 * event_ttl_s as i64);

@@ -371,6 +371,7 @@ mod tests {
                     }
                     Step::Reload => session = Session::decode_whole(&session.encode_whole()).unwrap(),
                 }
+                session.check_invariants(START_MS);
             }
             let mut shown = Vec::new();
             session.messages(now_ms, |head, _| { shown.push((head.seq, Kind::Message)); ControlFlow::<()>::Continue(()) });

@@ -87,8 +87,7 @@ impl Session {
         if let Some(given) = legacy.entities.as_ref().filter(|given| !given.is_empty()) {
             let mut entities = Entities::default();
             for entity in given {
-                // Each id is there once.
-                let _ = entities.restore(
+                let restored = entities.restore(
                     &entity.id,
                     entity.name.clone(),
                     entity.kind.clone(),
@@ -96,6 +95,7 @@ impl Session {
                     entity.mention_count,
                     entity.last_mentioned_ms.unwrap_or(created_at_ms),
                 );
+                debug_assert!(restored.is_some(), "an entity of a legacy layout is there once");
             }
             session.cold_mut().entities = Arc::new(entities);
         }

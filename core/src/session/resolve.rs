@@ -191,6 +191,7 @@ mod tests {
                     if max_entities > 0 && model.len() as u64 > max_entities { model.remove(0); }
                 }
                 prop_assert_eq!(session.mention_entities(&given, NOW).result, new);
+                session.check_invariants(START_MS);
             }
             let check = |session: &Session| {
                 let rows: Vec<_> = session.entities().map(|(id, entity)| (id.to_owned(), entity.name.clone(), entity.kind.clone(), entity.aliases.clone(), entity.mention_count)).collect();

@@ -585,6 +585,7 @@ proptest! {
             let _ = session.remove(&[2, 5], now);
             let _ = session.compact(30, &incoming(text, None), now);
             let _ = session.pop(2, now);
+            session.check_invariants(START_MS);
             Session::decode_whole(&session.encode_whole()).unwrap();
         }
     }

@@ -82,6 +82,7 @@ impl Session {
     #[inline(always)]
     pub(super) fn written_showing<T>(&mut self, result: T, now: Now, bodies: Evicted<'_>) -> Written<T> {
         let evicted = self.apply_window(now.now_ms, bodies);
+        debug_assert!(self.messages.last_gone_seq() <= self.last_seq, "what went was there");
         self.version += 1;
         self.last_activity_ms = now.now_ms;
         Written {
