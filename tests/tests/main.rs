@@ -25,6 +25,7 @@ mod bad_input;
 mod cluster;
 mod concurrency;
 mod corrupt_payload;
+mod golden;
 mod peers;
 mod persistence;
 mod publish;
