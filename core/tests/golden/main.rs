@@ -11,11 +11,9 @@ mod sha1;
 use std::collections::BTreeMap;
 use std::fs;
 
-use redis_session_core::checkpoint::{Fork, Part};
 use redis_session_core::directory::Page;
-use redis_session_core::event::EventRange;
-use redis_session_core::session::Now;
-use redis_session_core::{Anchors, Bounds, Directory, PayloadKind, Range, Session};
+use redis_session_core::session::{Bounds, EventRange, Fork, Now, Part, Range};
+use redis_session_core::{Anchors, Directory, PayloadKind, Session};
 use uuid::Uuid;
 
 use self::expected::{difference, releases, Key, Release};
@@ -301,8 +299,7 @@ impl Asking<'_> {
                     content_ms: now_ms,
                     compress_after_bytes: 1024,
                 };
-                let (fork, _) = self.session(name).fork(&fork, now);
-                self.fork = Some(fork);
+                self.fork = Some(self.session(name).fork(&fork, now).result);
                 "\"…\"".into()
             }
             ["DEL", "fork"] => i32::from(self.fork.take().is_some()).to_string(),
