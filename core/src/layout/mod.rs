@@ -23,7 +23,7 @@
 //! | `hash-list` | a hash of metadata, a list or a JSON array of messages | [`hash_list`] |
 //! | `live-hash` | a hash with `agentIds` and `state`, a sorted set of events | [`live_hash`] |
 //! | `openai-agents` | a hash with `session_id`, `created_at`, `updated_at`, a list of items, a counter | [`openai_agents`] |
-//! | `langchain` | a list of messages, newest first | [`langchain`] |
+//! | `langchain` | a list of messages with `type` and `data`, newest first | [`langchain`] |
 //! | `motorhead` | a list of lines `Role: content`, newest first, a string with a summary | [`motorhead`] |
 //! | `agent-framework` | a list of messages with `contents` | [`agent_framework`] |
 //! | `agent-memory` | a string: a JSON object with `messages` and `memories` | [`agent_memory`] |
