@@ -97,7 +97,7 @@ impl Session {
     fn write_limits(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"limits\":");
         let mut before = b'{';
-        for limit in Limits::NAMES {
+        for limit in Limits::ROWS {
             out.push(before);
             before = b',';
             out.push(b'"');
