@@ -647,18 +647,8 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends the digits of `number`.
-pub fn write_u64(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+pub fn write_u64(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a value as it was written.
