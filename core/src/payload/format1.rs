@@ -6,7 +6,7 @@
 //! | a number, a time | 0; `version`: 1 |
 //! | a text or object that not every session has | none |
 //! | a list | empty |
-//! | a limit | 0: no bound (`dedup_window`: nothing is remembered) |
+//! | a limit | what its row in [`crate::limits`] says |
 //! | `entities` of a checkpoint | those of the checkpoint before it, or of the session where that is the first |
 //!
 //! A field that is added here gets a default of its own, and a line above if it is another one. A field that only a newer version knows
@@ -35,8 +35,8 @@ pub(crate) struct SessionRow {
     pub query_count: u64,
     #[serde(default)]
     pub ttl_extended_count: u64,
-    #[serde(default)]
-    pub limits: LimitsRow,
+    #[serde(default = "no_limits")]
+    pub limits: Limits,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,21 +76,6 @@ pub(crate) struct SessionRow {
     pub checkpoints: Vec<CheckpointRow>,
     #[serde(default)]
     pub chunks: ChunkCounts,
-}
-
-#[derive(Serialize, Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct LimitsRow {
-    maxlen: u64,
-    maxtokens: u64,
-    maxbytes: u64,
-    maxage_ms: u64,
-    event_maxlen: u64,
-    event_ttl_s: u64,
-    dedup_window: u64,
-    max_checkpoints: u64,
-    max_entities: u64,
-    max_agents: u64,
 }
 
 /// How many chunks of each log follow, in this order.
@@ -165,6 +150,10 @@ pub(crate) struct AgentRow(
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LeaseRow(pub String, #[serde(default)] pub u64, #[serde(default)] pub i64);
 
+fn no_limits() -> Limits {
+    Limits::when_missing()
+}
+
 fn one() -> u64 {
     1
 }
@@ -185,64 +174,6 @@ impl SessionRow {
     }
 }
 
-impl From<&Limits> for LimitsRow {
-    fn from(limits: &Limits) -> Self {
-        let Limits {
-            maxlen,
-            maxtokens,
-            maxbytes,
-            maxage_ms,
-            event_maxlen,
-            event_ttl_s,
-            dedup_window,
-            max_checkpoints,
-            max_entities,
-            max_agents,
-        } = *limits;
-        LimitsRow {
-            maxlen,
-            maxtokens,
-            maxbytes,
-            maxage_ms,
-            event_maxlen,
-            event_ttl_s,
-            dedup_window,
-            max_checkpoints,
-            max_entities,
-            max_agents,
-        }
-    }
-}
-
-impl From<LimitsRow> for Limits {
-    fn from(row: LimitsRow) -> Self {
-        let LimitsRow {
-            maxlen,
-            maxtokens,
-            maxbytes,
-            maxage_ms,
-            event_maxlen,
-            event_ttl_s,
-            dedup_window,
-            max_checkpoints,
-            max_entities,
-            max_agents,
-        } = row;
-        Limits {
-            maxlen,
-            maxtokens,
-            maxbytes,
-            maxage_ms,
-            event_maxlen,
-            event_ttl_s,
-            dedup_window,
-            max_checkpoints,
-            max_entities,
-            max_agents,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +189,7 @@ mod tests {
         let bytes = rmp_serde::to_vec_named(&Least { id: (1, 2) }).unwrap();
         let row = SessionRow::read(&bytes).unwrap();
         assert_eq!((row.id, row.version, row.last_seq), ((1, 2), 1, 0));
-        assert_eq!(Limits::from(row.limits), Limits::default());
+        assert_eq!(row.limits, Limits::when_missing());
         assert!(SessionRow::read(&rmp_serde::to_vec_named(&[0u8; 0]).unwrap()).is_err());
     }
 

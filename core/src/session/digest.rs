@@ -50,7 +50,7 @@ impl Session {
         for time_ms in [created_at_ms, last_activity_ms] {
             part(&time_ms.to_le_bytes());
         }
-        for limit in Limits::NAMES {
+        for limit in Limits::ROWS {
             part(&limits.get(limit).to_le_bytes());
         }
         let none = Cold::default();

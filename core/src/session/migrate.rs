@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::identity::Creation;
 use super::state::agents::Agent;
-use super::state::entities::Entities;
+use super::state::entities::{Entities, UNKNOWN_TYPE};
 use super::state::events::Events;
 use super::state::Session;
 use super::write::Now;
@@ -90,7 +90,7 @@ impl Session {
                 let restored = entities.restore(
                     &entity.id,
                     entity.name.clone(),
-                    entity.kind.clone(),
+                    entity.kind.clone().unwrap_or_else(|| UNKNOWN_TYPE.to_owned()),
                     entity.aliases.clone(),
                     entity.mention_count,
                     entity.last_mentioned_ms.unwrap_or(created_at_ms),
@@ -195,12 +195,7 @@ fn entry<'a>(seq: u64, time_ms: i64, role: &'a Role<'a>, body: &'a [u8]) -> Entr
 fn limits(defaults: &Limits, maxlen: u64) -> Arc<Limits> {
     Arc::new(Limits {
         maxlen,
-        maxtokens: 0,
-        maxbytes: 0,
-        maxage_ms: 0,
-        event_maxlen: 0,
-        event_ttl_s: 0,
-        ..defaults.clone()
+        ..defaults.without_content_bounds()
     })
 }
 

@@ -47,7 +47,7 @@ pub use range::{Bounds, Range};
 pub use state::agents::{Agent, AgentsFull, Joined, Lease, LeaseHeld};
 pub use state::checkpoints::Checkpoint;
 pub use state::dedup::Seen;
-pub use state::entities::{folded, Entity, Mention, MentionError, UNKNOWN_TYPE};
+pub use state::entities::{folded, Entity, Mention, MentionError};
 pub use state::events::{EventRange, EventSpan, NewEvent};
 pub use state::{Session, INITIAL_STATE};
 pub use write::{Now, Written};

@@ -14,11 +14,10 @@ use super::state::events::Events;
 use super::state::{Cold, Session, INITIAL_STATE};
 use crate::body;
 use crate::conversation::Messages;
-use crate::limits::Limits;
 use crate::log::{Log, Position, StoredChunk};
 use crate::payload::chunks::{chunk_runs, write_chunk, ChunkNumbers, ChunkReader};
 use crate::payload::format1::{
-    AgentRow, CheckpointRow, ChunkCounts, ChunkRun, DedupRow, EntityRow, LeaseRow, LimitsRow, SessionRow,
+    AgentRow, CheckpointRow, ChunkCounts, ChunkRun, DedupRow, EntityRow, LeaseRow, SessionRow,
 };
 use crate::payload::{take_sized, PayloadError, FORMAT, MAX_COUNTER};
 use crate::text::time::{is_time, MAX_TIME_MS};
@@ -95,7 +94,7 @@ impl Session {
             ttl_ms: *ttl_ms,
             query_count: *query_count,
             ttl_extended_count: *ttl_extended_count,
-            limits: LimitsRow::from(&**limits),
+            limits: (**limits).clone(),
             scope: scope.clone(),
             state: state.clone(),
             meta: meta.clone(),
@@ -273,7 +272,6 @@ fn session_of<B: AsRef<[u8]>>(row: SessionRow, mut next: impl FnMut() -> Option<
     )?;
     refuse(closed_at_ms.is_some_and(|at_ms| !is_time(at_ms)), "a time out of range")?;
     refuse(ttl_ms > MAX_TIME_MS as u64, "a ttl out of range")?;
-    let limits = Limits::from(limits);
     refuse(!limits.in_range(), "a limit out of range")?;
     let texts = scope.iter().chain(&state).chain(&pins).chain(&alias);
     refuse(texts.into_iter().any(|text| !is_text(text)), "a text out of range")?;
