@@ -287,6 +287,22 @@ pub struct WriteOptions {
 const MAX_TTL_MS: i64 = MAX_TIME_MS;
 
 impl WriteOptions {
+    /// Nothing is given.
+    pub const NONE: WriteOptions = WriteOptions {
+        if_version: None,
+        lease: None,
+        at_ms: None,
+        now_ms: None,
+        expiry: None,
+        settled_at_ms: None,
+    };
+
+    /// The key's expiry is to stay as it is; nothing else is given.
+    pub const KEEPTTL: WriteOptions = WriteOptions {
+        expiry: Some(Expiry::Keep),
+        ..WriteOptions::NONE
+    };
+
     /// What is left of a command whose grammar ends in `<w>`.
     pub fn rest(ctx: &Ctx, mut cursor: Cursor<'_>) -> Result<Self> {
         let mut options = WriteOptions::default();

@@ -3,7 +3,8 @@
 
 use redis_session_core::{json, time};
 
-use crate::ffi::{Arg, Ctx};
+use crate::ffi::Ctx;
+use crate::write::Settled;
 use crate::{info, settings};
 
 /// What `session.publish` must be at least.
@@ -36,20 +37,21 @@ pub fn may_be_on(level: Level) -> bool {
 }
 
 /// Lets those that wait for `key` read what has just been recorded there, and publishes it.
-pub fn recorded(ctx: &Ctx, key: Arg<'_>, publication: Publication<'_>) {
-    ctx.signal_ready(key);
-    one(ctx, key, publication);
+pub fn recorded(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
+    ctx.signal_ready(settled.key());
+    one(ctx, settled, publication);
 }
 
 /// Publishes what is no message, where the setting says so.
-pub fn one(ctx: &Ctx, key: Arg<'_>, publication: Publication<'_>) {
+pub fn one(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     if is_on(ctx, Level::Events) {
-        publish(ctx, key, [publication]);
+        publish(ctx, settled, [publication]);
     }
 }
 
 /// Publishes what was recorded at `key`, where [`is_on`] said so.
-pub fn publish<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
+pub fn publish<'a>(ctx: &Ctx, settled: &Settled<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
+    let key = settled.key();
     let mut channel = Vec::with_capacity(32 + key.bytes().len());
     channel.extend_from_slice(b"__session@");
     json::write_u64(&mut channel, ctx.selected_db() as u64);

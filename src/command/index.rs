@@ -22,11 +22,11 @@ use uuid::Uuid;
 
 use super::help;
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Found, Handler, Word, WriteKey, WRONGTYPE};
+use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Handler, Word};
 use crate::table::{arg, block, flag, key, opt, token, Access, ArgSpec, Command, KeySpec, Kind};
 use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened, PlainKey, Settled, Written};
 use crate::{error, slot};
 
 pub const COMMAND: Command = Command {
@@ -205,29 +205,22 @@ impl<'c, 'a> LookUp<'c, 'a> {
 
 /// A directory opened to register the session at one key.
 pub struct Registrar<'c, 'a> {
-    opened: WriteKey<'c, DirectoryValue>,
+    opened: PlainKey<'c, 'a, DirectoryValue>,
     look_up: LookUp<'c, 'a>,
     key: Arg<'a>,
 }
 
 impl<'c, 'a> Registrar<'c, 'a> {
     pub fn open(ctx: &'c Ctx, index: Arg<'a>, key: Arg<'a>) -> args::Result<Self> {
-        let opened = ctx.open_key_write::<DirectoryValue>(index);
-        if let Found::WrongType = opened.get() {
-            return Err(WRONGTYPE.into());
-        }
         Ok(Registrar {
-            opened,
+            opened: PlainKey::open(ctx, index)?,
             look_up: LookUp::new(ctx, index),
             key,
         })
     }
 
     fn directory(&self) -> Option<&Directory> {
-        match self.opened.get() {
-            Found::Value(value) => Some(value.directory()),
-            _ => None,
-        }
+        self.opened.value().map(DirectoryValue::directory)
     }
 
     /// The entry that has this alias, and what `read` says of its session, if that is live.
@@ -261,26 +254,37 @@ impl<'c, 'a> Registrar<'c, 'a> {
     }
 
     /// Registers a session that was only now made at the key. An entry of its id is another one's, which is gone.
-    pub fn register_new(&mut self, session: &Session, alias: Option<AliasOption<'a>>, pruning: Pruning) -> Vec<Uuid> {
-        self.directory_mut().remove(session.id());
-        self.register(session, alias);
+    pub fn register_new(
+        &mut self,
+        id: Uuid,
+        created_at_ms: i64,
+        alias: Option<AliasOption<'a>>,
+        pruning: Pruning,
+    ) -> Vec<Uuid> {
+        self.directory_mut().remove(id);
+        self.register(id, created_at_ms, alias);
         self.prune(pruning)
     }
 
-    fn register(&mut self, session: &Session, alias: Option<AliasOption<'a>>) -> Registered {
+    fn register(&mut self, id: Uuid, created_at_ms: i64, alias: Option<AliasOption<'a>>) -> Registered {
         let key = self.key.bytes();
         self.directory_mut().register(&Registration {
-            id: session.id(),
+            id,
             key,
-            created_at_ms: session.created_at_ms(),
+            created_at_ms,
             alias: alias.map(|option| option.alias),
         })
+    }
+
+    /// Closes the directory.
+    pub fn settle(self, moment: &Moment, changed: bool) -> Settled<'a> {
+        self.opened.settle(moment, changed)
     }
 
     /// Removes entries that are dead, some or as told; returns which.
     fn prune(&mut self, pruning: Pruning) -> Vec<Uuid> {
         let key = self.key.bytes();
-        let Found::Value(value) = self.opened.get_mut() else {
+        let Some(value) = self.opened.value_mut() else {
             return Vec::new();
         };
         let directory = value.directory_mut();
@@ -297,13 +301,9 @@ impl<'c, 'a> Registrar<'c, 'a> {
     }
 
     fn directory_mut(&mut self) -> &mut Directory {
-        if let Found::Missing = self.opened.get() {
-            self.opened.set_value(DirectoryValue::new(Directory::default()));
-        }
-        match self.opened.get_mut() {
-            Found::Value(value) => value.directory_mut(),
-            _ => unreachable!("another type is refused when the directory is opened"),
-        }
+        self.opened
+            .value_or_put(|| DirectoryValue::new(Directory::default()))
+            .directory_mut()
     }
 }
 
@@ -445,48 +445,35 @@ impl Handler for IndexAdd {
             }
         }
         let mut registrar = Registrar::open(ctx, index, key)?;
-        let mut target = Target::open_even_closed(ctx, key)?;
-        let Some(id) = target.session().map(Session::id) else {
+        let opened = Opened::even_closed(ctx, key)?;
+        let Some(session) = opened.session() else {
             return Err(error::no_session(key.bytes()));
         };
+        let (id, created_at_ms) = (session.id(), session.created_at_ms());
         if let Some(option) = &alias {
             registrar.check_alias(ctx, &option.alias, id)?;
         }
-        // What is registered may be an older layout until now.
-        target.migrate();
-        let Some(session) = target.session() else {
-            return Err(error::no_session(key.bytes()));
-        };
-        let registered = registrar.register(session, alias);
-        let is_renamed = alias.is_some_and(|option| {
-            target
-                .change(|session| session.set_alias(Some(&option.alias.name)))
-                .unwrap_or(false)
+        let moment = Moment::of(ctx, &WriteOptions::KEEPTTL);
+        // What is registered may be a legacy layout until now.
+        let (is_renamed, changed) = opened.unguarded(&WriteOptions::KEEPTTL, &moment).change(|session| {
+            let is_renamed = alias.is_some_and(|option| session.set_alias(Some(&option.alias.name)));
+            Written::without_eviction(is_renamed, is_renamed)
         });
+        let settled = changed.settle();
+        let registered = registrar.register(id, created_at_ms, alias);
         let pruned = if registered.changed {
             registrar.prune(Pruning::of(ctx.obeys_primary(), told))
         } else {
             Vec::new()
         };
-        let options = WriteOptions::default();
-        let settled = target.settle(&options, &Moment::of(ctx, &options), false);
-        drop(target);
-        drop(registrar);
+        let directory = registrar.settle(&moment, registered.changed);
         ctx.reply_i64(i64::from(registered.is_new));
-        settled.publish(ctx, key, &[], &[]);
-        if !registered.changed && !is_renamed {
-            return Ok(());
-        }
         let mut effect = ctx.effect(c"SESSION.INDEX");
         effect.word(Word::Add).arg(index).arg(key);
         add_to(&mut effect, alias, &pruned);
-        ctx.replicate(&effect);
-        if registered.changed {
-            ctx.signal_modified(index);
-        }
-        if is_renamed {
-            ctx.signal_modified(key);
-        }
+        // One effect for both keys.
+        directory.publish_bare(ctx, Some(&effect), &[]);
+        settled.publish_bare(ctx, (is_renamed && !registered.changed).then_some(&effect), &[]);
         Ok(())
     }
 }
