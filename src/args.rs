@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use redis_session_core::json;
 use redis_session_core::limits::{LimitName, Limits};
-use redis_session_core::session::MAX_TEXT_BYTES;
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::text::json;
+use redis_session_core::text::time::MAX_TIME_MS;
+use redis_session_core::text::MAX_TEXT_BYTES;
 
 use crate::error;
 use crate::ffi::{Arg, Args, Ctx, ErrorReply};

@@ -1,8 +1,8 @@
 //! Every error a command replies, in the words of the contract. The first word is what a program looks at.
 
-use redis_session_core::agent::LeaseHeld;
 use redis_session_core::directory::AliasError;
-use redis_session_core::{json, time};
+use redis_session_core::session::LeaseHeld;
+use redis_session_core::text::{json, time};
 use uuid::Uuid;
 
 use crate::ffi::ErrorReply;
@@ -35,14 +35,14 @@ pub fn not_in_range(name: &str, min: i64, max: i64) -> ErrorReply {
 pub fn not_text(name: &str) -> ErrorReply {
     format!(
         "ERR {name} must be UTF-8 text of 1 to {} bytes",
-        redis_session_core::session::MAX_TEXT_BYTES
+        redis_session_core::text::MAX_TEXT_BYTES
     )
     .into()
 }
 
 #[cold]
 pub fn text_too_large(name: &str, bytes: usize) -> ErrorReply {
-    let most = redis_session_core::session::MAX_TEXT_BYTES;
+    let most = redis_session_core::text::MAX_TEXT_BYTES;
     format!("TOOLARGE {name} is {bytes} bytes, the limit is {most}").into()
 }
 

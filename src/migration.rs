@@ -3,9 +3,10 @@
 //! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
 //! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
 
-use redis_session_core::layout::{self, Format, Migrated, Migration};
+use redis_session_core::layout::{self, Format};
 use redis_session_core::limits::{LimitName, Limits};
 use redis_session_core::session::Now;
+use redis_session_core::session::{Migrated, Migration};
 use redis_session_core::Session;
 use uuid::Uuid;
 

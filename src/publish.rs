@@ -1,7 +1,7 @@
 //! Pub/sub: what is recorded is published on the channel `__session@<db>__:<key>`, as `{"key","seq","kind","type","agentId",
 //! "timestamp"}`, absent things as null. `session.publish` says what: nothing, events (the default), or messages too.
 
-use redis_session_core::{json, time};
+use redis_session_core::text::{json, time};
 
 use crate::ffi::Ctx;
 use crate::write::Settled;

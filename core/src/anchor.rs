@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::json::{self, Value};
-use crate::kind::{self, put_sized, put_time_ms, Reader};
 use crate::ordered::{shared_bytes, By, Order, Stamp, POINTER_BYTES};
+use crate::payload::kind::{self, put_sized, put_time_ms, Reader};
 use crate::payload::PayloadError;
-use crate::session::MAX_TEXT_BYTES;
-use crate::time::{self, MAX_TIME_MS, MIN_TIME_MS};
-use crate::varint;
+use crate::text::json::{self, Value};
+use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
+use crate::text::varint;
+use crate::text::MAX_TEXT_BYTES;
 
 /// A text that [`check_number`] has found to be a JSON number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

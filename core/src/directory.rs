@@ -25,14 +25,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::glob;
-use crate::json;
-use crate::kind::{self, put_sized, put_time_ms, Reader};
 use crate::ordered::{shared_bytes, By, Order, Stamp, POINTER_BYTES};
+use crate::payload::kind::{self, put_sized, put_time_ms, Reader};
 use crate::payload::PayloadError;
 use crate::session::Session;
-use crate::time::{self, MAX_TIME_MS, MIN_TIME_MS};
-use crate::varint;
+use crate::text::glob;
+use crate::text::json;
+use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
+use crate::text::varint;
 
 /// An alias has 1 to so many bytes.
 pub const MAX_ALIAS_BYTES: usize = 255;

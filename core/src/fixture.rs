@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::event::EventRange;
+use crate::body;
 use crate::limits::Limits;
-use crate::message;
+use crate::session::EventRange;
 use crate::session::{Creation, Incoming, Now, Session};
 
 pub const START_MS: i64 = 1_768_384_800_000;
@@ -39,7 +39,7 @@ pub fn session(limits: Limits) -> Session {
 
 pub fn append(session: &mut Session, body: &str, now_ms: i64) {
     let incoming = Incoming {
-        facts: message::read(body.as_bytes()).unwrap(),
+        facts: body::read(body.as_bytes()).unwrap(),
         body: body.as_bytes(),
         tokens: None,
     };

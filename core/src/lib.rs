@@ -5,24 +5,23 @@
 //!
 //! | module | what it is about |
 //! |---|---|
-//! | [`session`] | [`Session`]: identity, limits, counts, and the operations that change them |
-//! | [`messages`] | the conversation under its window: exchanges, pins, what goes and what stays |
+//! | [`session`] | [`Session`]: identity, limits, counts, all that agents keep, and the operations that change it |
+//! | [`conversation`] | the messages under their window: exchanges, pins, what goes and what stays |
 //! | [`log`] | the append-only log in chunks that messages stand in: bytes, sharing, compression |
-//! | [`message`] | what is read from a body, and the bodies composed here |
-//! | [`agent`] | who works on a session, and whose turn it is |
-//! | [`event`] | what agents recorded, and the state they moved |
-//! | [`directory`] | [`Directory`]: which sessions a scope has, by id, alias, key and creation; [`glob`] for its `MATCH` |
-//! | [`anchor`] | [`Anchors`]: what recent sessions did to one entity |
-//! | [`entity`], [`dedup`], [`limits`] | what a session knows beside its messages |
+//! | [`body`] | what is read from a message's body, and the bodies composed here |
+//! | `payload` | the bytes outside of memory, one file a format, apart from what is in memory |
 //! | [`layout`] | the legacy layouts that become sessions: told apart by type and shape |
-//! | [`json`], [`time`], [`hash`], [`shared`] | the ground: a strict JSON reader, ISO 8601, stable hashes, bodies kept once |
+//! | [`directory`] | [`Directory`]: which sessions a scope has, by id, alias, key and creation |
+//! | [`anchor`] | [`Anchors`]: what recent sessions did to one entity |
+//! | [`limits`] | the bounds that a session carries |
+//! | [`text`] | the ground: JSON, ISO 8601, globs, packed numbers, stable hashes |
 //!
 //! A tool call and its answer leave the window together or not at all:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use redis_session_core::limits::Limits;
-//! use redis_session_core::message;
+//! use redis_session_core::body;
 //! use redis_session_core::session::{Creation, Incoming, Now};
 //! use redis_session_core::Session;
 //!
@@ -40,7 +39,7 @@
 //! });
 //! let now = Now { now_ms: start_ms, content_ms: start_ms, compress_after_bytes: 1024 };
 //! let mut append = |body: &[u8]| {
-//!     let facts = message::read(body).expect("a JSON object");
+//!     let facts = body::read(body).expect("a JSON object");
 //!     session.append(&[Incoming { facts, body, tokens: None }], None, now, None)
 //! };
 //! append(br#"{"role":"assistant","tool_calls":[{"id":"c1"}]}"#);
@@ -49,38 +48,24 @@
 //! assert_eq!(session.message_count(start_ms), 1);
 //! ```
 
-pub mod agent;
+#![forbid(unsafe_code)]
+
 pub mod anchor;
-pub mod checkpoint;
-pub mod dedup;
+pub mod body;
+pub mod conversation;
 pub mod directory;
-mod document;
-pub mod entity;
-pub mod event;
 #[cfg(test)]
 mod fixture;
-pub mod follow;
-pub mod glob;
-pub mod hash;
-pub mod json;
-mod kind;
 pub mod layout;
 pub mod limits;
 pub mod log;
-pub mod message;
-pub mod messages;
 mod ordered;
 mod payload;
-mod range;
-mod resolve;
 pub mod session;
-pub mod shared;
-pub mod time;
-mod varint;
+pub mod text;
 
 pub use anchor::Anchors;
 pub use directory::Directory;
-pub use kind::PayloadKind;
+pub use payload::kind::PayloadKind;
 pub use payload::PayloadError;
-pub use range::{Bounds, Context, ContextBounds, Range};
 pub use session::Session;

@@ -48,7 +48,7 @@ const COUNT: u64 = u32::MAX as u64;
 /// Sums of tokens and bytes may be larger than any count, but stay exact as JSON numbers.
 const SUM: u64 = (1 << 53) - 1;
 /// Until the year 9999 from 1970 on.
-const DURATION_MS: u64 = crate::time::MAX_TIME_MS as u64;
+const DURATION_MS: u64 = crate::text::time::MAX_TIME_MS as u64;
 
 impl Limits {
     /// All limits, in the order in which they are shown.

@@ -1,7 +1,7 @@
 //! `SESSION.AGENT`: who works on a session, and whose turn it is.
 
-use redis_session_core::agent::{Joined, LeaseHeld, HANDOFF};
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::session::{Joined, LeaseHeld, HANDOFF};
+use redis_session_core::text::time::MAX_TIME_MS;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE as LEASE_OPTION};
 use crate::args::{self, is, once, Cursor, WriteOptions};
@@ -10,7 +10,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{beside_messages, Moment, Opened, Written};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.AGENT",
@@ -171,18 +171,11 @@ impl Handler for AgentJoin {
         let moment = Moment::of(ctx, &options);
         let limits_enforced = !moment.obeys;
         let guarded = Opened::or_new(ctx, key)?.guard_as_given(&options, &moment)?;
-        let (is_new, changed) = guarded.attempt(|session| {
-            let joined = beside_messages(
-                session,
-                |session| session.join(agent, meta, limits_enforced, moment.now),
-                |_| true,
-            );
-            match joined.result {
-                Joined::Full { max_agents } => Err(error::too_many_agents(max_agents)),
-                Joined::New => Ok(joined.map(|_| true)),
-                Joined::Known => Ok(joined.map(|_| false)),
-            }
+        let (joined, changed) = guarded.attempt(|session| {
+            let joined = session.join(agent, meta, limits_enforced, moment.now);
+            joined.map_err(|full| error::too_many_agents(full.max_agents))
         })?;
+        let is_new = joined == Joined::New;
         let last_seq = changed.session().last_seq();
         let settled = changed.settle();
         ctx.reply_i64(i64::from(is_new));
@@ -213,8 +206,7 @@ impl Handler for AgentLeave {
         let options = WriteOptions::rest(ctx, Cursor::at(args, 4))?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard_as_given(&options, &moment)?;
-        let (left, changed) = guarded
-            .change(|session| beside_messages(session, |session| session.leave(agent, moment.now), |left| *left));
+        let (left, changed) = guarded.change(|session| session.leave(agent, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(i64::from(left));
         let mut effect = ctx.effect(c"SESSION.AGENT");
@@ -252,17 +244,11 @@ impl Handler for AgentHandOff {
         let note = note_arg.map(|note| args::text(note.bytes(), "NOTE")).transpose()?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard_as_given(&options, &moment)?;
-        let ((seq, lease_token), changed) = guarded.change(|session| {
-            beside_messages(
-                session,
-                |session| session.hand_off(from, to, note, moment.now),
-                |_| true,
-            )
-        });
+        let (handed, changed) = guarded.change(|session| session.hand_off(from, to, note, moment.now));
         let settled = changed.settle();
         ctx.reply_array(2);
-        ctx.reply_i64(seq as i64);
-        ctx.reply_i64(lease_token as i64);
+        ctx.reply_i64(handed.event_seq as i64);
+        ctx.reply_i64(handed.lease_token as i64);
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect.word(Word::Handoff).args(args[2..5].iter().copied());
         if let Some(note) = note_arg {
@@ -270,7 +256,7 @@ impl Handler for AgentHandOff {
         }
         settled.publish(ctx, effect, &[], &[c"session.agent"]);
         let publication = Publication {
-            seq,
+            seq: handed.event_seq,
             kind: "event",
             type_name: Some(HANDOFF),
             agent: Some(from),
@@ -307,9 +293,7 @@ impl Handler for AgentLease {
         let limits_enforced = !moment.obeys;
         let (lease_token, changed) = guarded.attempt(|session| {
             let leased = session.lease(agent, expires_at_ms, limits_enforced, moment.now);
-            leased
-                .map(|token| Written::without_eviction(token, true))
-                .map_err(|held| held_by_another(&held))
+            leased.map_err(|held| held_by_another(&held))
         })?;
         let settled = changed.settle();
         ctx.reply_i64(lease_token as i64);
@@ -340,9 +324,12 @@ impl Handler for AgentRelease {
         // The primary has found the lease alive; by a replica's clock it may have passed.
         let now_ms = if moment.obeys { 0 } else { moment.now.now_ms };
         let guarded = Opened::existing(ctx, key)?.unguarded(&options, &moment);
-        let ((), changed) = guarded.attempt(|session| match session.release(lease_token, now_ms) {
-            true => Ok(Written::without_eviction((), true)),
-            false => Err(error::lease_lost(lease_token)),
+        let (_, changed) = guarded.attempt(|session| {
+            let released = session.release(lease_token, now_ms);
+            match released.result {
+                true => Ok(released),
+                false => Err(error::lease_lost(lease_token)),
+            }
         })?;
         let settled = changed.settle();
         ctx.reply_i64(1);

@@ -1,7 +1,7 @@
 //! `SESSION.ANCHOR`: what recent sessions did to an entity.
 
 use redis_session_core::anchor::{check_number, Added, Anchor, AnchorBounds, NewAnchor, Number};
-use redis_session_core::session::MAX_TEXT_BYTES;
+use redis_session_core::text::MAX_TEXT_BYTES;
 use redis_session_core::Anchors;
 
 use super::{help, limit_option, AT};

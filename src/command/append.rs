@@ -2,11 +2,11 @@
 
 use std::ffi::CStr;
 
-use redis_session_core::dedup::Seen;
-use redis_session_core::hash::fingerprint;
-use redis_session_core::json;
-use redis_session_core::message::{self, Draft, ToolCall};
+use redis_session_core::body::{self, Draft, ToolCall};
 use redis_session_core::session::Incoming;
+use redis_session_core::session::Seen;
+use redis_session_core::text::hash::fingerprint;
+use redis_session_core::text::json;
 
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
@@ -194,9 +194,9 @@ fn content_of<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
 }
 
 /// Reads one body. Bodies are numbered from 1.
-pub fn read_body<'a>(ctx: &Ctx, body: &'a [u8], number: usize, of: usize) -> args::Result<message::Facts<'a>> {
+pub fn read_body<'a>(ctx: &Ctx, body: &'a [u8], number: usize, of: usize) -> args::Result<body::Facts<'a>> {
     args::check_size(ctx, body, || format!("message {number} of {of}"))?;
-    message::read(body).map_err(|why| not_an_object(why, number, of))
+    body::read(body).map_err(|why| not_an_object(why, number, of))
 }
 
 #[cold]
@@ -220,14 +220,14 @@ impl Handler for Append {
 fn append_body<'a>(ctx: &mut Ctx, key: Arg<'a>, tail: Args<'a>, body: &[u8]) -> Result<(), ErrorReply> {
     args::check_size(ctx, body, || "message 1 of 1".to_owned())?;
     // Looked at where it was read to: it is large to move.
-    let read = message::read(body);
+    let read = body::read(body);
     let facts = match &read {
         Ok(facts) => facts,
         Err(why) => return Err(not_an_object(*why, 1, 1)),
     };
     let moment = Moment::of(ctx, &WriteOptions::NONE);
     let guarded = Opened::or_new(ctx, key)?.guard(&WriteOptions::NONE, &moment)?;
-    let (seq, changed) = guarded.change(|session| session.append_one(facts, body, moment.now).into());
+    let (seq, changed) = guarded.change(|session| session.append_one(facts, body, moment.now));
     let settled = changed.settle();
 
     info::APPENDED.add(1);
@@ -272,7 +272,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
             &several
         }
         Tail::Msg(draft) => {
-            composed = message::compose(draft, moment.now.content_ms);
+            composed = body::compose(draft, moment.now.content_ms);
             let facts = read_body(ctx, &composed, 1, 1)?;
             single = [Incoming {
                 facts,
@@ -311,7 +311,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         if let Some((token, print)) = print {
             session.remember(token, print);
         }
-        appended.into()
+        appended
     });
     let settled = changed.settle();
 
@@ -348,7 +348,7 @@ fn effect<'a>(ctx: &Ctx, key: Arg<'a>, request: &Request<'_>) -> Effect<'a> {
 }
 
 /// What subscribers to the channel are told of a message.
-fn publication<'m>(seq: u64, facts: &'m message::Facts<'_>, moment: &Moment) -> Publication<'m> {
+fn publication<'m>(seq: u64, facts: &'m body::Facts<'_>, moment: &Moment) -> Publication<'m> {
     Publication {
         seq,
         kind: "message",

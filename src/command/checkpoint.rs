@@ -1,8 +1,8 @@
 //! `SESSION.CHECKPOINT`: moments of a session to come back to, and what recovers it from elsewhere.
 
-use redis_session_core::checkpoint::{Checkpoint, NewCheckpoint, RESTORED};
-use redis_session_core::json;
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::session::{Checkpoint, NewCheckpoint, RESTORED};
+use redis_session_core::text::json;
+use redis_session_core::text::time::MAX_TIME_MS;
 
 use super::remove::parse_seqs;
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
@@ -11,7 +11,7 @@ use crate::ffi::{entry, entry_with_keys, Arg, Args, Ctx, Effect, ErrorReply, Fin
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{beside_messages, Moment, Opened, Written};
+use crate::write::{Moment, Opened};
 use crate::{error, info, settings};
 
 pub const COMMAND: Command = Command {
@@ -218,18 +218,11 @@ impl Handler for CheckpointCreate {
             options.expiry = Some(Expiry::At { ms: later(now_ms) });
         }
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (made, changed) = guarded.change(|session| session.make_checkpoint(&new, moment.now));
+        let reference = store.map(|destination| (destination, made.json(changed.session().id())));
         let mut effect = ctx.effect(c"SESSION.CHECKPOINT");
         effect.word(Word::Create).arg(key);
-        let ((id, json), changed) = guarded.attempt(|session| {
-            let written = beside_messages(session, |session| session.make_checkpoint(&new, moment.now), |_| true);
-            let id = written.result;
-            let made = session
-                .checkpoint(id)
-                .ok_or_else(|| error::no_checkpoint(id, key.bytes()))?;
-            add_to(&mut effect, made);
-            let json = store.map(|_| made.json(session.id()));
-            Ok::<_, ErrorReply>(written.map(|id| (id, json)))
-        })?;
+        add_to(&mut effect, &made);
         if new.trim {
             effect.word(Word::Trim);
         }
@@ -238,14 +231,14 @@ impl Handler for CheckpointCreate {
         }
         let (settled, expires_at_ms) = changed.settle_and_look();
         info::CHECKPOINTS.add(1);
-        ctx.reply_i64(id as i64);
+        ctx.reply_i64(made.id as i64);
         let events = [c"session.checkpoint", c"session.close"];
         settled.publish(ctx, effect, &[], if new.close { &events } else { &events[..1] });
-        if let (Some(destination), Some(json)) = (store, json) {
+        if let Some((destination, json)) = reference {
             settled.store_string(ctx, destination, &json, expires_at_ms.map(later));
         }
         let publication = Publication {
-            seq: id,
+            seq: made.id,
             kind: "checkpoint",
             type_name: None,
             agent: None,
@@ -309,13 +302,7 @@ impl Handler for CheckpointDel {
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (count, changed) = guarded.change(|session| {
-            beside_messages(
-                session,
-                |session| session.drop_checkpoints(&ids, moment.now),
-                |count| *count > 0,
-            )
-        });
+        let (count, changed) = guarded.change(|session| session.drop_checkpoints(&ids, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.CHECKPOINT");
@@ -340,23 +327,18 @@ impl Handler for CheckpointRestore {
         let options = WriteOptions::rest(ctx, Cursor::at(args, 4))?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (seq, changed) = guarded.attempt(|session| match session.restore(id, moment.now) {
-            Some((seq, evicted)) => Ok(Written {
-                result: seq,
-                changed: true,
-                evicted,
-            }),
-            None => Err(error::no_checkpoint(id, key.bytes())),
+        let (restored, changed) = guarded.attempt(|session| {
+            let restored = session.restore(id, moment.now);
+            restored.ok_or_else(|| error::no_checkpoint(id, key.bytes()))
         })?;
-        let version = changed.session().version();
         let settled = changed.settle();
         info::RESTORES.add(1);
-        ctx.reply_i64(version as i64);
+        ctx.reply_i64(restored.version as i64);
         let mut effect = ctx.effect(c"SESSION.CHECKPOINT");
         effect.word(Word::Restore).arg(key).arg(args[3]);
         settled.publish(ctx, effect, &[], &[c"session.restore"]);
         let publication = Publication {
-            seq,
+            seq: restored.event_seq,
             kind: "event",
             type_name: Some(RESTORED),
             agent: None,

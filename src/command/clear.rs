@@ -29,7 +29,7 @@ impl Handler for Clear {
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (count, changed) = guarded.change(|session| session.clear(moment.now).into());
+        let (count, changed) = guarded.change(|session| session.clear(moment.now));
         let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.CLEAR");

@@ -1,6 +1,6 @@
 //! `SESSION.COMPACT`: a summary in place of the older part of a conversation.
 
-use redis_session_core::message;
+use redis_session_core::body;
 use redis_session_core::session::Incoming;
 
 use super::append::{parse_tail, read_body, Tail, MSG};
@@ -85,7 +85,7 @@ impl Handler for Compact {
         let body = match &request.tail {
             Tail::Json(bodies) => bodies[0].bytes(),
             Tail::Msg(draft) => {
-                composed = message::compose(draft, moment.now.content_ms);
+                composed = body::compose(draft, moment.now.content_ms);
                 &composed
             }
         };
@@ -95,7 +95,7 @@ impl Handler for Compact {
             tokens: None,
         };
         let guarded = Opened::existing(ctx, key)?.guard(&request.options, &moment)?;
-        let (count, changed) = guarded.change(|session| session.compact(request.upto, &summary, moment.now).into());
+        let (count, changed) = guarded.change(|session| session.compact(request.upto, &summary, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.COMPACT");

@@ -1,5 +1,6 @@
 //! `SESSION.CREATE`: a session with an id, limits and pins of its own.
 
+use redis_session_core::session::Written;
 use redis_session_core::Session;
 use uuid::Uuid;
 
@@ -186,10 +187,9 @@ impl Handler for Create {
             meta: request.meta,
             pins: request.pins,
         };
-        let changed = guarded.create(&new, |session| {
-            if let Some(alias) = alias {
-                session.set_alias(Some(&alias.alias.name));
-            }
+        let changed = guarded.create(&new, |session| match &alias {
+            Some(alias) => session.set_alias(Some(&alias.alias.name)),
+            None => Written::nothing(()),
         });
         let settled = changed.settle();
         // A session that had expired before it was made is not there to be registered.

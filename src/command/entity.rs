@@ -1,6 +1,6 @@
 //! `SESSION.ENTITY`: who and what a conversation is about.
 
-use redis_session_core::entity::{folded, Entity, Mention, MentionError};
+use redis_session_core::session::{folded, Entity, Mention, MentionError};
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
@@ -8,7 +8,7 @@ use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::table::{arg, block, flag, key, many, many_token, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{beside_messages, Moment, Opened};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.ENTITY",
@@ -210,13 +210,7 @@ impl Handler for EntityMention {
         let (options, mentions, tail) = parse_mention(ctx, args)?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::or_new(ctx, key)?.guard(&options, &moment)?;
-        let (new, changed) = guarded.change(|session| {
-            beside_messages(
-                session,
-                |session| session.mention_entities(&mentions, moment.now),
-                |_| true,
-            )
-        });
+        let (new, changed) = guarded.change(|session| session.mention_entities(&mentions, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(new as i64);
         let mut effect = ctx.effect(c"SESSION.ENTITY");
@@ -239,13 +233,7 @@ impl Handler for EntityForget {
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (count, changed) = guarded.change(|session| {
-            beside_messages(
-                session,
-                |session| session.forget_entities(&ids, moment.now),
-                |count| *count > 0,
-            )
-        });
+        let (count, changed) = guarded.change(|session| session.forget_entities(&ids, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.ENTITY");

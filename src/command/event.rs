@@ -1,7 +1,7 @@
 //! `SESSION.EVENT`: what agents recorded, and the state of the session.
 
-use redis_session_core::event::{EventRange, NewEvent};
 use redis_session_core::session::INITIAL_STATE;
+use redis_session_core::session::{EventRange, NewEvent};
 use smallvec::SmallVec;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
@@ -10,7 +10,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{beside_messages, Moment, Opened};
+use crate::write::{Moment, Opened};
 use crate::{error, info};
 
 pub const COMMAND: Command = Command {
@@ -173,8 +173,7 @@ impl Handler for EventAdd {
                 return Err(error::state_conflict(is, wanted));
             }
         }
-        let (seq, changed) = guarded
-            .change(|session| beside_messages(session, |session| session.add_event(&event, moment.now), |_| true));
+        let (seq, changed) = guarded.change(|session| session.add_event(&event, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(seq as i64);
 

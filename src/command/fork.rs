@@ -1,6 +1,6 @@
 //! `SESSION.FORK`: a session of its own that goes on from another.
 
-use redis_session_core::checkpoint::{Fork as Forked, Part};
+use redis_session_core::session::{Fork as Forked, Part};
 use uuid::Uuid;
 
 use super::create::uuid_of;
@@ -110,8 +110,8 @@ impl Handler for Fork {
             created_at_ms: moment.now.content_ms,
             part: part.unwrap_or(Part::Whole),
         };
-        let (forked, evicted) = session.fork(&fork, moment.now);
-        let settled = place.place(forked, evicted).settle();
+        let forked = session.fork(&fork, moment.now);
+        let settled = place.place(forked.result, forked.evicted).settle();
         drop(opened);
 
         let id_text = fork.id.hyphenated().to_string();

@@ -1,11 +1,13 @@
 //! `SESSION.GET` and `SESSION.GETEX`: the session as one JSON document, without and with a sliding expiry.
 
+use redis_session_core::session::Written;
+
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Handler};
 use crate::migration::Reading;
 use crate::table::{arg, flag, key, one_of, opt, token, word, Access, ArgSpec, Command, KeySpec, Kind};
-use crate::write::{Moment, Opened, Written};
+use crate::write::{Moment, Opened};
 
 const MESSAGES: ArgSpec = opt(token("MESSAGES", arg("count", Kind::Int)));
 
@@ -147,7 +149,11 @@ impl Handler for GetEx {
             if extends {
                 session.extend_ttl(now_ms);
             }
-            Written::without_eviction((), extends)
+            Written {
+                result: (),
+                changed: extends,
+                evicted: 0,
+            }
         });
         // The document is read first: a `PXAT` in the past deletes the key, and still replies what was there.
         if moment.obeys {

@@ -17,6 +17,7 @@
 use redis_session_core::directory::{
     check_alias, parse_id, Directory, Entry, NewAlias, Page, Registered, Registration,
 };
+use redis_session_core::session::Written;
 use redis_session_core::Session;
 use uuid::Uuid;
 
@@ -26,7 +27,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Handler, Word};
 use crate::table::{arg, block, flag, key, opt, token, Access, ArgSpec, Command, KeySpec, Kind};
 use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
-use crate::write::{Moment, Opened, PlainKey, Settled, Written};
+use crate::write::{Moment, Opened, PlainKey, Settled};
 use crate::{error, slot};
 
 pub const COMMAND: Command = Command {
@@ -455,9 +456,10 @@ impl Handler for IndexAdd {
         }
         let moment = Moment::of(ctx, &WriteOptions::KEEPTTL);
         // What is registered may be a legacy layout until now.
-        let (is_renamed, changed) = opened.unguarded(&WriteOptions::KEEPTTL, &moment).change(|session| {
-            let is_renamed = alias.is_some_and(|option| session.set_alias(Some(&option.alias.name)));
-            Written::without_eviction(is_renamed, is_renamed)
+        let guarded = opened.unguarded(&WriteOptions::KEEPTTL, &moment);
+        let ((), changed) = guarded.change(|session| match &alias {
+            Some(option) => session.set_alias(Some(&option.alias.name)),
+            None => Written::nothing(()),
         });
         let settled = changed.settle();
         let registered = registrar.register(id, created_at_ms, alias);
@@ -473,7 +475,8 @@ impl Handler for IndexAdd {
         add_to(&mut effect, alias, &pruned);
         // One effect for both keys.
         directory.publish_bare(ctx, Some(&effect), &[]);
-        settled.publish_bare(ctx, (is_renamed && !registered.changed).then_some(&effect), &[]);
+        let is_renamed_alone = settled.content_changed() && !registered.changed;
+        settled.publish_bare(ctx, is_renamed_alone.then_some(&effect), &[]);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `SESSION.INFO`: what is known about a session, without its messages.
 
-use redis_session_core::time::iso_8601;
+use redis_session_core::text::time::iso_8601;
 
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::migration::Reading;

@@ -4,7 +4,7 @@ use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, Cursor, WriteOptions};
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
-use crate::write::{beside_messages, Moment, Opened};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.META",
@@ -32,18 +32,13 @@ impl Handler for Meta {
         let patch = args::object(ctx, json.bytes(), "META")?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::or_new(ctx, key)?.guard(&options, &moment)?;
-        let (is_new_meta, changed) = guarded.change(|session| {
-            beside_messages(
-                session,
-                |session| session.merge_meta(patch, moment.now),
-                |merged| *merged,
-            )
-        });
+        let ((), changed) = guarded.change(|session| session.merge_meta(patch, moment.now));
         ctx.reply_bulk(changed.session().meta().unwrap_or("{}").as_bytes());
         let settled = changed.settle();
         let mut effect = ctx.effect(c"SESSION.META");
         effect.arg(key).arg(json);
-        settled.publish(ctx, effect, &[], is_new_meta.then_some(c"session.meta").as_slice());
+        let events = settled.content_changed().then_some(c"session.meta");
+        settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use redis_session_core::layout::{self, Format, Migrated, Migration};
+use redis_session_core::layout::{self, Format};
+use redis_session_core::session::{Migrated, Migration};
 use redis_session_core::Session;
 use uuid::Uuid;
 

@@ -5,7 +5,7 @@ use crate::args::{is, once, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, key, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Opened, Written};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.POP",
@@ -41,14 +41,7 @@ impl Handler for Pop {
         let count = count.unwrap_or(1);
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (bodies, changed) = guarded.change(|session| {
-            let (bodies, popped) = session.pop(count as u64, moment.now);
-            Written {
-                result: bodies,
-                changed: popped.is_any(),
-                evicted: popped.evicted,
-            }
-        });
+        let (bodies, changed) = guarded.change(|session| session.pop(count as u64, moment.now));
         let settled = changed.settle();
         ctx.reply_array(bodies.len());
         for body in &bodies {

@@ -1,7 +1,7 @@
 //! `SESSION.READ`: what came after a seq, at once or when it comes.
 
-use redis_session_core::follow::{After, Told};
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::session::{After, Told};
+use redis_session_core::text::time::MAX_TIME_MS;
 use redis_session_core::Session;
 use uuid::Uuid;
 

@@ -52,7 +52,7 @@ impl Handler for Redact {
         }
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (count, changed) = guarded.change(|session| session.redact(&seqs, reason, moment.now).into());
+        let (count, changed) = guarded.change(|session| session.redact(&seqs, reason, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.REDACT");

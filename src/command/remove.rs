@@ -50,7 +50,7 @@ impl Handler for Remove {
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (count, changed) = guarded.change(|session| session.remove(&seqs, moment.now).into());
+        let (count, changed) = guarded.change(|session| session.remove(&seqs, moment.now));
         let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.REMOVE");

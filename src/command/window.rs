@@ -7,7 +7,7 @@ use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, key, many_token, one_of, opt, token, word, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Opened, Written};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.WINDOW",
@@ -85,16 +85,9 @@ impl Handler for Window {
         let Request { change, options, .. } = parse(ctx, args)?;
         let moment = Moment::of(ctx, &options);
         let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
-        let (windowed, changed) = guarded.change(|session| {
-            let windowed = session.set_window(&change, moment.now);
-            Written {
-                result: windowed,
-                changed: windowed.changed,
-                evicted: windowed.evicted,
-            }
-        });
+        let ((), changed) = guarded.change(|session| session.set_window(&change, moment.now));
         let settled = changed.settle();
-        ctx.reply_i64(windowed.evicted as i64);
+        ctx.reply_i64(settled.evicted() as i64);
         let mut effect = ctx.effect(c"SESSION.WINDOW");
         effect.arg(key);
         for (word, bound) in [
@@ -113,7 +106,7 @@ impl Handler for Window {
         if change.pins.as_ref().is_some_and(Vec::is_empty) {
             effect.word(Word::NoPin);
         }
-        let events = windowed.changed.then_some(c"session.window");
+        let events = settled.content_changed().then_some(c"session.window");
         settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }

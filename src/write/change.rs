@@ -3,14 +3,14 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use redis_session_core::layout::{Format, Migrated};
+use redis_session_core::layout::Format;
 use redis_session_core::limits::Limits;
-use redis_session_core::session::Creation;
+use redis_session_core::session::{Creation, Migrated, Written};
 use redis_session_core::Session;
 use uuid::Uuid;
 
 use super::open::{Admitted, Destination, Guarded, Legacy};
-use super::{Moment, Written};
+use super::Moment;
 use crate::args::{Expiry, WriteOptions};
 use crate::ffi::Found;
 use crate::ffi::{Arg, Ctx, Effect, Word, WriteKey};
@@ -110,14 +110,14 @@ impl<'c, 'a> Guarded<'c, 'a> {
 
     /// Makes the session where there is none yet, as [`Guarded::change`] does, and changes nothing else.
     pub fn ensure(self) -> Changed<'c, 'a> {
-        self.change(|_| Written::without_eviction((), false)).1
+        self.change(|_| Written::nothing(())).1
     }
 
-    /// Puts a new session at the key, which holds none, and changes it.
-    pub fn create(mut self, new: &NewSession<'_>, change: impl FnOnce(&mut Session)) -> Changed<'c, 'a> {
+    /// Puts a new session at the key, which holds none, with a change of it.
+    pub fn create(mut self, new: &NewSession<'_>, change: impl FnOnce(&mut Session) -> Written<()>) -> Changed<'c, 'a> {
         let expiry = new.first_expiry(&self.admitted);
         let mut session = new.session(expiry, &self.admitted.moment);
-        change(&mut session);
+        let written = change(&mut session);
         put(&mut self.key, SessionValue::new(session), expiry.at_ms);
         Changed {
             key: self.key,
@@ -128,7 +128,7 @@ impl<'c, 'a> Guarded<'c, 'a> {
                 replaces: false,
             })),
             content_changed: true,
-            evicted: 0,
+            evicted: written.evicted,
         }
     }
 }

@@ -26,13 +26,11 @@
 mod change;
 mod open;
 mod plain;
-mod receipt;
 mod settle;
 
 pub use change::NewSession;
 pub use open::{Admitted, Opened};
 pub use plain::PlainKey;
-pub use receipt::{beside_messages, Written};
 pub use settle::Settled;
 
 use redis_session_core::session::Now;

@@ -1,6 +1,6 @@
 //! Opens keys and asks their guards: `WRONGTYPE`, `NOSESSION`, `CLOSED`, then the lease, then the version.
 
-use redis_session_core::agent::LeaseHeld;
+use redis_session_core::session::LeaseHeld;
 use redis_session_core::Session;
 use uuid::Uuid;
 

@@ -186,6 +186,16 @@ impl<'a> Settled<'a> {
         self.key
     }
 
+    /// Whether the change itself changed anything, as its receipt says.
+    pub fn content_changed(&self) -> bool {
+        self.content_changed
+    }
+
+    /// How many messages left the window with the change.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
     /// Whether the key is gone: its expiry had passed when it was set.
     pub fn is_deleted(&self) -> bool {
         self.deleted

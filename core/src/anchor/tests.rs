@@ -30,7 +30,7 @@ fn shown(anchors: &Anchors, now_ms: i64) -> Vec<String> {
 fn digest_of(anchors: &Anchors) -> u128 {
     let mut parts = Vec::new();
     anchors.digest(|part| parts.push(part.to_vec()));
-    crate::hash::fingerprint(parts.iter().map(Vec::as_slice))
+    crate::text::hash::fingerprint(parts.iter().map(Vec::as_slice))
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn rows_of(directory: &Directory) -> Vec<Row> {
 fn digest_of(directory: &Directory) -> u128 {
     let mut parts = Vec::new();
     directory.digest(|part| parts.push(part.to_vec()));
-    crate::hash::fingerprint(parts.iter().map(Vec::as_slice))
+    crate::text::hash::fingerprint(parts.iter().map(Vec::as_slice))
 }
 
 /// A directory of ids 1 to n, all created at once, registered in this order.

@@ -10,7 +10,7 @@
 use super::context::{identity_of, time_of_value};
 use super::text::Object;
 use super::{BadLayout, Format, Items, Legacy, Sources};
-use crate::json::Value;
+use crate::text::json::Value;
 
 pub(super) fn matches(object: &Object<'_>) -> bool {
     object.has_messages("messages") && object.get("memories").is_some()

@@ -21,11 +21,12 @@ use uuid::Uuid;
 
 use super::text::Object;
 use super::{BadLayout, Format, Items, Legacy, LegacyEntity, SourceId, Sources};
-use crate::entity::UNKNOWN_TYPE;
-use crate::json::{self, Value};
-use crate::message::time_of_number;
-use crate::payload::{is_text, MAX_COUNTER};
-use crate::time;
+use crate::body::time_of_number;
+use crate::payload::MAX_COUNTER;
+use crate::session::UNKNOWN_TYPE;
+use crate::text::is_text;
+use crate::text::json::{self, Value};
+use crate::text::time;
 
 /// The window that the layout brings.
 pub const WINDOW: u64 = 20;

@@ -11,9 +11,9 @@
 use uuid::Uuid;
 
 use super::{BadLayout, Field, Format, Items, Legacy, Numbered, SourceId, Sources};
-use crate::json::Value;
-use crate::message::time_of_number;
-use crate::time;
+use crate::body::time_of_number;
+use crate::text::json::Value;
+use crate::text::time;
 
 /// The fields of a hash that are still to be understood.
 pub(super) struct Fields<'a>(Vec<Field<'a>>);

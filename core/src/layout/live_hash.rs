@@ -19,10 +19,10 @@ use uuid::Uuid;
 
 use super::hash_list::{field, time_of_text, Fields};
 use super::{BadLayout, Field, Format, Items, Legacy, SourceId, Sources};
-use crate::json::{self, RawString, Value};
-use crate::message::time_of_number;
-use crate::payload::is_text;
-use crate::time;
+use crate::body::time_of_number;
+use crate::text::is_text;
+use crate::text::json::{self, RawString, Value};
+use crate::text::time;
 
 const AGENT_IDS: &str = "agentIds";
 const STATE: &str = "state";
@@ -82,14 +82,14 @@ fn names(text: &[u8]) -> Option<(Vec<String>, bool)> {
 }
 
 /// A member of the sorted set as an event.
-pub(super) struct Event<'a> {
+pub(crate) struct Event<'a> {
     pub body: Vec<u8>,
     pub kind: Cow<'a, str>,
     pub time_ms: i64,
 }
 
 /// Composes the event of an accepted object. `content_ms` dates one without a readable timestamp.
-pub(super) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
+pub(crate) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
     let mut members: Vec<(RawString<'_>, Value<'_>)> = Vec::new();
     // A key given twice counts as given last.
     json::members(object, |key, value| {
@@ -134,10 +134,10 @@ pub(super) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::event::EventRange;
     use crate::fixture::ALL_EVENTS as ALL;
     use crate::layout::tests::{events, migrated, set_aside, NOW_MS};
     use crate::layout::{recognise, recognise_alone, Format, Source};
+    use crate::session::EventRange;
     use crate::Session;
 
     const SAMPLE: &str = r#"{"seq":3,"type":"modified","changeInfo":{"entityIds":["e1"]},"impact":{"perfDelta":-2},"stateTransition":{"from":"pass","to":"broke"},"agentId":"a1","timestamp":"2026-01-14T10:00:00Z"}"#;

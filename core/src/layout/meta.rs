@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::text::Member;
 use super::{BadLayout, Field};
-use crate::json;
+use crate::text::json;
 
 /// The members of the meta to be. A name given twice counts as given last.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Meta<'a> {
+pub(crate) struct Meta<'a> {
     members: Vec<Entry<'a>>,
     places: HashMap<String, usize>,
 }
@@ -160,7 +160,7 @@ impl<'a> Meta<'a> {
     }
 }
 
-pub(super) fn json_string(text: &str) -> Vec<u8> {
+pub(crate) fn json_string(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
     json::write_string(&mut out, text);
     out

@@ -43,8 +43,7 @@ pub mod json_list;
 pub mod langchain;
 pub mod live_hash;
 pub mod llama_index;
-mod meta;
-mod migrate;
+pub(crate) mod meta;
 pub mod motorhead;
 pub mod openai_agents;
 mod shape;
@@ -56,10 +55,9 @@ use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use crate::json;
-use crate::message::{self, Facts};
+use crate::body::{self, Facts};
+use crate::text::json;
 
-pub use migrate::{Migrated, Migration};
 use shape::Shape;
 pub use shape::Uniform;
 use text::Text;
@@ -173,18 +171,18 @@ pub struct Legacy<'a> {
     items: Items<'a>,
     /// The number of the list whose elements have to be of one layout, if only its first ones have been looked at.
     unproved: Option<usize>,
-    id: Option<SourceId>,
-    scope: Option<String>,
-    state: Option<String>,
-    created_at_ms: Option<i64>,
-    last_activity_ms: Option<i64>,
-    query_count: Option<u64>,
-    ttl_extended_count: Option<u64>,
-    maxlen: Option<u64>,
-    agents: Vec<String>,
+    pub(crate) id: Option<SourceId>,
+    pub(crate) scope: Option<String>,
+    pub(crate) state: Option<String>,
+    pub(crate) created_at_ms: Option<i64>,
+    pub(crate) last_activity_ms: Option<i64>,
+    pub(crate) query_count: Option<u64>,
+    pub(crate) ttl_extended_count: Option<u64>,
+    pub(crate) maxlen: Option<u64>,
+    pub(crate) agents: Vec<String>,
     /// From the least to the most recently mentioned; `None` where the layout keeps none.
-    entities: Option<Vec<LegacyEntity>>,
-    meta: meta::Meta<'a>,
+    pub(crate) entities: Option<Vec<LegacyEntity>>,
+    pub(crate) meta: meta::Meta<'a>,
 }
 
 /// The elements of a layout.
@@ -201,20 +199,20 @@ enum Items<'a> {
 
 /// An id, and the member that it was: where another id is given instead, that member goes to `meta`.
 #[derive(Debug, Clone, Copy)]
-struct SourceId {
-    id: Uuid,
-    member: &'static str,
+pub(crate) struct SourceId {
+    pub(crate) id: Uuid,
+    pub(crate) member: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct LegacyEntity {
-    id: String,
-    name: String,
-    kind: String,
-    aliases: Vec<String>,
-    mention_count: u64,
+pub(crate) struct LegacyEntity {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) aliases: Vec<String>,
+    pub(crate) mention_count: u64,
     /// Where the source does not say it: when the session was made.
-    last_mentioned_ms: Option<i64>,
+    pub(crate) last_mentioned_ms: Option<i64>,
 }
 
 /// One element, as it was judged.
@@ -292,7 +290,7 @@ impl<'a> Legacy<'a> {
                     for i in 0..texts.len() {
                         let text = texts[place(i)];
                         let mut shape = Shape::default();
-                        let read = message::read_beside(text, &mut shape);
+                        let read = body::read_beside(text, &mut shape);
                         if uniform.add(read.is_ok().then_some(shape)).is_break() {
                             return Err(Uniform::of(texts).bad_layout(source));
                         }
@@ -306,9 +304,9 @@ impl<'a> Legacy<'a> {
                 let mut line = Vec::new();
                 for i in 0..texts.len() {
                     let text = texts[place(i)];
-                    match message::read(text) {
+                    match body::read(text) {
                         Ok(facts) => each(Element::Message { facts, body: text }),
-                        Err(_) if *may_be_lines && motorhead::compose(text, &mut line) => match message::read(&line) {
+                        Err(_) if *may_be_lines && motorhead::compose(text, &mut line) => match body::read(&line) {
                             Ok(facts) => each(Element::Message { facts, body: &line }),
                             Err(_) => each(Element::SetAside(text)),
                         },

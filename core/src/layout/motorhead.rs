@@ -11,7 +11,7 @@
 //! what stands before the first `: ` is a single word in every line that has one.
 
 use super::{BadLayout, Format, Items, Legacy, Sources};
-use crate::json;
+use crate::text::json;
 
 /// Whether these are such lines, of which it is known that none is a JSON object.
 pub(super) fn matches(list: &[&[u8]]) -> bool {

@@ -13,7 +13,7 @@
 use super::hash_list::{field, Fields};
 use super::shape::{layout_of, Shape};
 use super::{BadLayout, Field, Format, Items, Legacy, Sources};
-use crate::json;
+use crate::text::json;
 
 const FIELDS: [&str; 3] = ["session_id", "created_at", "updated_at"];
 

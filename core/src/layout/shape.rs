@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{agent_framework, json_list, langchain, llama_index, BadLayout, Format};
-use crate::json::{self, RawString, Value};
+use crate::text::json::{self, RawString, Value};
 
 /// What there is of the members that tell layouts apart. A key given twice counts as given last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

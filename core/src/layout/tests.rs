@@ -3,8 +3,9 @@
 use super::*;
 use crate::fixture::creation;
 use crate::limits::Limits;
-use crate::range::{Bounds, Range};
+use crate::session::{Bounds, Range};
 use crate::session::{Creation, Incoming, Now};
+use crate::session::{Migrated, Migration};
 use crate::Session;
 use proptest::prelude::*;
 use std::ops::ControlFlow;
@@ -102,7 +103,7 @@ fn with_seqs(session: &Session, malformed: bool) -> Vec<(u64, Vec<u8>)> {
 }
 
 pub(super) fn events(session: &Session) -> Vec<String> {
-    let range = crate::event::EventRange {
+    let range = crate::session::EventRange {
         to: u64::MAX,
         count: u64::MAX,
         ..Default::default()
@@ -300,7 +301,7 @@ proptest! {
             now_ms: NOW_MS,
             ..creation(session.limits().clone())
         });
-        let batch: Vec<_> = bodies.iter().map(|body| Incoming { facts: message::read(body.as_bytes()).unwrap(), body: body.as_bytes(), tokens: None }).collect();
+        let batch: Vec<_> = bodies.iter().map(|body| Incoming { facts: body::read(body.as_bytes()).unwrap(), body: body.as_bytes(), tokens: None }).collect();
         prop_assert_eq!(appended.append(&batch, None, migration.now, None).evicted, done.evicted);
         let heads = |session: &Session| {
             let mut heads = Vec::new();

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::shape::{Shape, Uniform};
-use crate::json::{self, Error, Problem, RawString, Value};
+use crate::text::json::{self, Error, Problem, RawString, Value};
 
 /// A text of one of the two kinds that layouts have.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::record::{self, Base, Head};
-use crate::shared::Shared;
+use super::shared::Shared;
 
 /// A chunk is sealed before its headers and bodies outgrow this, which is one of the allocator's size classes.
 ///

@@ -20,6 +20,7 @@
 
 mod chunk;
 mod record;
+mod shared;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::{ControlFlow, RangeInclusive};
@@ -28,11 +29,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::shared::Shared;
 use chunk::{bloom_bit, Chunk, Heads, Packing, Segment, Summary, View, CHUNK_BYTES, PLAIN_BYTES, SEGMENT_CHUNKS};
 pub(crate) use chunk::{Bodies as PackedBodies, ChunkParts};
 pub(crate) use record::Base as ChunkBase;
 pub use record::{CallHashes, Entry, Head};
+pub(crate) use shared::Shared;
 
 type Chunks = VecDeque<Arc<Chunk>>;
 
@@ -552,7 +553,7 @@ impl Log {
             // Hashes may be equal where ids are not; the body decides.
             let plain = view.plain_bodies(&mut scratch);
             for (head, body_at) in candidates.iter().rev() {
-                if crate::message::calls_of(view.body(head, *body_at, plain))
+                if crate::body::calls_of(view.body(head, *body_at, plain))
                     .iter()
                     .any(|call| call == id)
                 {

@@ -19,8 +19,8 @@
 //!
 //! A header is 4 to 8 bytes for most messages.
 
-use crate::message::{estimated_tokens, Role};
-use crate::varint;
+use crate::body::{estimated_tokens, Role};
+use crate::text::varint;
 
 const ROLE_MASK: u8 = 0b0000_0111;
 const ROLE_NAMED: u8 = 6;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::message::{call_hash, estimated_tokens, Role};
+use crate::body::{call_hash, estimated_tokens, Role};
 use proptest::prelude::*;
 
 /// What a record is, kept the naive way.

@@ -1,9 +1,12 @@
 //! A session beside a naive model that keeps plain vectors and follows the rules word by word.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::body;
 use crate::fixture::{at, creation, START_MS};
-use crate::message;
-use crate::range::{Bounds, Context, ContextBounds, Range};
+use crate::limits::Limits;
+use crate::session::{Bounds, Context, ContextBounds, Creation, Range, WindowChange};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -31,10 +34,10 @@ impl Model {
     fn roots(&self) -> Vec<usize> {
         let mut roots = Vec::new();
         for (place, kept) in self.messages.iter().enumerate() {
-            let facts = message::read(&kept.body).unwrap();
+            let facts = body::read(&kept.body).unwrap();
             let call = facts.answers.as_ref().and_then(|id| {
                 (0..place).rev().find(|&earlier| {
-                    message::read(&self.messages[earlier].body)
+                    body::read(&self.messages[earlier].body)
                         .unwrap()
                         .calls
                         .iter()
@@ -122,11 +125,11 @@ impl Model {
     fn with_answers(&self, seqs: &[u64]) -> Vec<usize> {
         let mut goes: Vec<bool> = self.messages.iter().map(|kept| seqs.contains(&kept.seq)).collect();
         for place in 0..self.messages.len() {
-            let facts = message::read(&self.messages[place].body).unwrap();
+            let facts = body::read(&self.messages[place].body).unwrap();
             let Some(id) = facts.answers else { continue };
             let call = (0..place)
                 .rev()
-                .find(|&earlier| message::read(&self.messages[earlier].body).unwrap().calls.contains(&id));
+                .find(|&earlier| body::read(&self.messages[earlier].body).unwrap().calls.contains(&id));
             goes[place] |= call.is_some_and(|call| goes[call]);
         }
         (0..goes.len()).filter(|place| goes[*place]).collect()
@@ -287,7 +290,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn incoming<'a>(body: &'a [u8], tokens: Option<u32>) -> Incoming<'a> {
     Incoming {
-        facts: message::read(body).unwrap(),
+        facts: body::read(body).unwrap(),
         body,
         tokens,
     }
@@ -334,7 +337,7 @@ fn ranged(session: &Session, range: &Range<'_>, now_ms: i64) -> Vec<Kept> {
 fn digest(session: &Session) -> u128 {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     session.digest(|part| parts.push(part.to_vec()));
-    crate::hash::fingerprint(parts.iter().map(Vec::as_slice))
+    crate::text::hash::fingerprint(parts.iter().map(Vec::as_slice))
 }
 
 fn new_session() -> Session {
@@ -503,7 +506,7 @@ proptest! {
                     let mut count = 0;
                     for kept in &mut model.messages {
                         if seqs.contains(&kept.seq) && before.1.iter().any(|shown| shown.seq == kept.seq) {
-                            let new = message::redacted(&kept.body, reason);
+                            let new = body::redacted(&kept.body, reason);
                             if new != kept.body {
                                 kept.tokens = new.len().div_ceil(4) as u64;
                                 kept.body = new;

@@ -6,7 +6,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use crate::session::Session;
+use super::state::Session;
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,12 +192,12 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::{Fork, NewCheckpoint, Part};
-    use crate::event::NewEvent;
+    use crate::body;
     use crate::fixture::{append, at, session, START_MS};
     use crate::limits::Limits;
-    use crate::message;
     use crate::session::Incoming;
+    use crate::session::NewEvent;
+    use crate::session::{Fork, NewCheckpoint, Part};
     use proptest::prelude::*;
 
     fn add_event(session: &mut Session, now_ms: i64) {
@@ -345,7 +345,7 @@ mod tests {
                     Step::Redact(seq) => { session.redact(&[seq], None, now); }
                     Step::Compact(seq) => {
                         let body = br#"{"role":"system","content":"so far"}"#;
-                        let summary = Incoming { facts: message::read(body).unwrap(), body, tokens: None };
+                        let summary = Incoming { facts: body::read(body).unwrap(), body, tokens: None };
                         session.compact(seq, &summary, now);
                     }
                     Step::Clear => { session.clear(now); }

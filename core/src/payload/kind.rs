@@ -12,8 +12,9 @@
 //! A session's payload began with a length before there was anything to tell it from. That blob holds a format byte at least, so its length
 //! is never 0 and never begins with a zero byte: no session can be taken for something else.
 
-use crate::payload::{is_text, is_time, take_sized, PayloadError};
-use crate::varint;
+use super::{take_sized, PayloadError};
+use crate::text::time::is_time;
+use crate::text::{is_text, varint};
 
 const NOT_A_SESSION: u8 = 0;
 

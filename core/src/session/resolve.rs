@@ -1,7 +1,7 @@
 //! Which entity a word means: a pronoun by the types it can stand for, anything else by name.
 
-use crate::entity::{folded, Entity};
-use crate::session::Session;
+use super::state::entities::{folded, Entity};
+use super::state::Session;
 
 /// Which entities a word can mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +78,9 @@ fn has_word_beginning(text: &str, beginning: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entity::Mention;
     use crate::fixture::{self, at, START_MS};
     use crate::limits::Limits;
+    use crate::session::Mention;
     use crate::session::Now;
     use proptest::prelude::*;
     use std::sync::Arc;

@@ -22,9 +22,9 @@ use std::ops::{ControlFlow, RangeInclusive};
 
 use smallvec::SmallVec;
 
+use crate::body::{call_hash, Facts, Role};
 use crate::limits::Limits;
 use crate::log::{Body, Entry, Front, Head, Log, Position};
-use crate::message::{call_hash, Facts, Role};
 
 /// In place of the newest exchange while nothing is known but the logs.
 const UNLEARNED: u64 = u64::MAX;
@@ -633,7 +633,7 @@ impl Messages {
         self.scan_from_seq(found[0], |head, body| {
             let mut goes = found.binary_search(&head.seq).is_ok();
             if goes || head.root.is_some() || head.makes_calls() {
-                if let Ok(facts) = crate::message::read(body.get()) {
+                if let Ok(facts) = crate::body::read(body.get()) {
                     if let Some(id) = &facts.answers {
                         goes |= head.root.is_some() && answered_by.get(id.as_ref()).copied().unwrap_or(false);
                     }
@@ -757,7 +757,7 @@ impl Messages {
         };
         self.scan(|head, body| {
             let body = body.get();
-            match crate::message::read(body) {
+            match crate::body::read(body) {
                 Ok(facts) => {
                     let message = NewMessage {
                         seq: head.seq,

@@ -2,6 +2,11 @@
 
 /// 9999-12-31T23:59:59.999Z, the latest time that has a four-digit year.
 pub const MAX_TIME_MS: i64 = 253_402_300_799_999;
+
+/// Whether a time is one that is shown: from the year 1 to 9999.
+pub(crate) fn is_time(time_ms: i64) -> bool {
+    (MIN_TIME_MS..=MAX_TIME_MS).contains(&time_ms)
+}
 /// 0000-01-01T00:00:00.000Z.
 pub const MIN_TIME_MS: i64 = -62_167_219_200_000;
 

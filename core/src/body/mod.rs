@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use crate::hash::hash32;
-use crate::json::{self, RawString, Value};
-use crate::time::{self, MAX_TIME_MS, MIN_TIME_MS};
+use crate::text::hash::hash32;
+use crate::text::json::{self, RawString, Value};
+use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
 
 /// Who speaks. Names that are common take no room in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json;
-use crate::time;
+use crate::text::{is_text, json, time};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
@@ -120,11 +119,6 @@ pub enum MentionError {
     Text(&'static str),
     /// `aliases` is not an array of such texts.
     Aliases,
-}
-
-/// Ids, names, types and aliases: 1 byte at least, 65,536 at most.
-fn is_text(text: &str) -> bool {
-    (1..=crate::session::MAX_TEXT_BYTES).contains(&text.len())
 }
 
 fn alias_list<'a>(value: json::Value<'a>) -> Option<Vec<Cow<'a, str>>> {

@@ -1,9 +1,10 @@
+use uuid::Uuid;
+
 use super::*;
-use crate::entity::Mention;
+use crate::body;
 use crate::fixture::{append, at, creation, START_MS};
 use crate::limits::Limits;
-use crate::message;
-use crate::session::{Creation, Incoming, WindowChange};
+use crate::session::{Creation, Fork, Incoming, Mention, Part, WindowChange};
 use proptest::prelude::*;
 
 fn session(limits: Limits) -> Session {
@@ -270,7 +271,7 @@ proptest! {
                 }
                 Step::Compact(seq) => {
                     let body = br#"{"role":"system","content":"so far"}"#;
-                    let summary = Incoming { facts: message::read(body).unwrap(), body, tokens: None };
+                    let summary = Incoming { facts: body::read(body).unwrap(), body, tokens: None };
                     session.compact(seq, &summary, now);
                 }
                 Step::Clear => { session.clear(now); }
@@ -354,11 +355,11 @@ proptest! {
 /// Redacts in a copy that is kept, whatever its window hides.
 fn redact_copy(copy: &mut Session, seq: u64) -> bool {
     let new = copy.messages.get(seq, |_, body| {
-        let new = message::redacted(body, Some("why"));
+        let new = body::redacted(body, Some("why"));
         (new != body).then_some(new)
     });
     let Some(new) = new.flatten() else { return false };
-    copy.messages.replace(seq, &new, message::estimated_tokens(new.len()));
+    copy.messages.replace(seq, &new, body::estimated_tokens(new.len()));
     true
 }
 

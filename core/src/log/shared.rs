@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::hash::hash64;
+use crate::text::hash::hash64;
 
 /// Shorter bodies are not worth a reference.
 pub const MIN_SHARED_BYTES: usize = 512;

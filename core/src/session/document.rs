@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::json;
+use super::state::Session;
 use crate::limits::Limits;
-use crate::session::Session;
-use crate::time;
+use crate::text::{json, time};
 
 impl Session {
     /// The document, with the newest `messages` bodies verbatim, oldest first. `expires_at_ms` is the key's.

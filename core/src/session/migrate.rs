@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{live_hash, meta, BadLayout, Element, Legacy};
-use crate::agent::Agent;
-use crate::entity::Entities;
-use crate::event::Events;
+use super::identity::Creation;
+use super::state::agents::Agent;
+use super::state::entities::Entities;
+use super::state::events::Events;
+use super::state::Session;
+use super::write::Now;
+use crate::body::{estimated_tokens, Role};
+use crate::layout::{live_hash, meta, BadLayout, Element, Legacy};
 use crate::limits::Limits;
 use crate::log::{Entry, Log};
-use crate::message::{estimated_tokens, Role};
-use crate::session::{Creation, Now, Session};
 
 /// A migration. Everything is explicit: what the source does not say is taken from here.
 #[derive(Debug, Clone)]
@@ -99,7 +101,7 @@ impl Session {
         }
         done.entities = session.cold.as_ref().map_or(0, |cold| cold.entities.len() as u64);
         done.tokens = session.sums().tokens;
-        done.evicted = session.evict(now.now_ms, None);
+        done.evicted = session.free_passed(now);
         Ok((session, done))
     }
 
@@ -121,16 +123,16 @@ impl Session {
             }
             Element::Event(object) => {
                 done.events += 1;
-                self.last_seq += 1;
-                let event = live_hash::event(object, self.last_seq, now.content_ms);
+                let seq = self.next_seq();
+                let event = live_hash::event(object, seq, now.content_ms);
                 let kind = Role::from_name(event.kind);
-                let entry = entry(self.last_seq, event.time_ms, &kind, &event.body);
+                let entry = entry(seq, event.time_ms, &kind, &event.body);
                 events.push(&entry, now.compress_after_bytes);
             }
             Element::SetAside(bytes) => {
                 done.malformed += 1;
-                self.last_seq += 1;
-                let entry = entry(self.last_seq, now.content_ms, &Role::Other, bytes);
+                let seq = self.next_seq();
+                let entry = entry(seq, now.content_ms, &Role::Other, bytes);
                 set_aside.push(&entry, now.compress_after_bytes);
             }
         })?;

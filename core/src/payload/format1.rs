@@ -1,0 +1,287 @@
+//! The rows of format 1: MessagePack, the session as a map by field names, what a session has many of as arrays.
+//!
+//! | where a payload does not say it | it is |
+//! |---|---|
+//! | `id`, a row's first field | missing: the payload is refused |
+//! | a number, a time | 0; `version`: 1 |
+//! | a text or object that not every session has | none |
+//! | a list | empty |
+//! | a limit | 0: no bound (`dedup_window`: nothing is remembered) |
+//! | `entities` of a checkpoint | those of the checkpoint before it, or of the session where that is the first |
+//!
+//! A field that is added here gets a default of its own, and a line above if it is another one. A field that only a newer version knows
+//! is refused, loudly.
+
+use serde::{Deserialize, Serialize};
+
+use super::PayloadError;
+use crate::limits::Limits;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SessionRow {
+    pub id: (u64, u64),
+    #[serde(default = "one")]
+    pub version: u64,
+    #[serde(default)]
+    pub last_seq: u64,
+    #[serde(default)]
+    pub created_at_ms: i64,
+    #[serde(default)]
+    pub last_activity_ms: i64,
+    #[serde(default)]
+    pub ttl_ms: u64,
+    #[serde(default)]
+    pub query_count: u64,
+    #[serde(default)]
+    pub ttl_extended_count: u64,
+    #[serde(default)]
+    pub limits: LimitsRow,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pins: Vec<String>,
+    /// From the least to the most recently mentioned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entities: Vec<EntityRow>,
+    /// From the oldest to the newest token.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dedup: Vec<DedupRow>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<LeaseRow>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_lease_token: u64,
+    /// The greatest seqs of a message and of an event that are there no more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_gone_message: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_gone_event: u64,
+    /// Events up to here were migrated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub foreign_events_until: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_gone_checkpoint: u64,
+    /// Oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<CheckpointRow>,
+    #[serde(default)]
+    pub chunks: ChunkCounts,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LimitsRow {
+    maxlen: u64,
+    maxtokens: u64,
+    maxbytes: u64,
+    maxage_ms: u64,
+    event_maxlen: u64,
+    event_ttl_s: u64,
+    dedup_window: u64,
+    max_checkpoints: u64,
+    max_entities: u64,
+    max_agents: u64,
+}
+
+/// How many chunks of each log follow, in this order.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ChunkCounts {
+    pub aside: u64,
+    pub main: u64,
+    pub set_aside: u64,
+    pub events: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckpointRow {
+    pub id: u64,
+    #[serde(default)]
+    pub time_ms: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// Every checkpoint has one: none is refused as a text out of range.
+    #[serde(default)]
+    pub state: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<String>,
+    /// The same.
+    #[serde(default)]
+    pub summary: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entities: Option<Vec<EntityRow>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentRow>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last_gone_message: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aside: Vec<ChunkRun>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub main: Vec<ChunkRun>,
+}
+
+/// So many chunks: those from this number on among the messages' chunks before, counted from 1; with number 0 they follow as blobs.
+#[derive(Serialize, Deserialize, Clone, Copy)]
+pub(crate) struct ChunkRun(pub u64, pub u64);
+
+/// Id, name, type, aliases, mention count, last mentioned at.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct EntityRow(
+    pub String,
+    #[serde(default)] pub String,
+    #[serde(default)] pub String,
+    #[serde(default)] pub Vec<String>,
+    #[serde(default)] pub u64,
+    #[serde(default)] pub i64,
+);
+
+/// Token, fingerprint, the seq that was replied.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct DedupRow(pub String, #[serde(default)] pub (u64, u64), #[serde(default)] pub u64);
+
+/// Name, joined at, last seen at, meta.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AgentRow(
+    pub String,
+    #[serde(default)] pub i64,
+    #[serde(default)] pub i64,
+    #[serde(default)] pub Option<String>,
+);
+
+/// Holder, token, expires at.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LeaseRow(pub String, #[serde(default)] pub u64, #[serde(default)] pub i64);
+
+fn one() -> u64 {
+    1
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl SessionRow {
+    /// Appends the map.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        let written = rmp_serde::encode::write_named(bytes, self);
+        debug_assert!(written.is_ok(), "nothing in a row can fail to serialise into memory");
+    }
+
+    pub fn read(map: &[u8]) -> Result<Self, PayloadError> {
+        rmp_serde::from_slice(map).map_err(|_| PayloadError("an unreadable header"))
+    }
+}
+
+impl From<&Limits> for LimitsRow {
+    fn from(limits: &Limits) -> Self {
+        let Limits {
+            maxlen,
+            maxtokens,
+            maxbytes,
+            maxage_ms,
+            event_maxlen,
+            event_ttl_s,
+            dedup_window,
+            max_checkpoints,
+            max_entities,
+            max_agents,
+        } = *limits;
+        LimitsRow {
+            maxlen,
+            maxtokens,
+            maxbytes,
+            maxage_ms,
+            event_maxlen,
+            event_ttl_s,
+            dedup_window,
+            max_checkpoints,
+            max_entities,
+            max_agents,
+        }
+    }
+}
+
+impl From<LimitsRow> for Limits {
+    fn from(row: LimitsRow) -> Self {
+        let LimitsRow {
+            maxlen,
+            maxtokens,
+            maxbytes,
+            maxage_ms,
+            event_maxlen,
+            event_ttl_s,
+            dedup_window,
+            max_checkpoints,
+            max_entities,
+            max_agents,
+        } = row;
+        Limits {
+            maxlen,
+            maxtokens,
+            maxbytes,
+            maxage_ms,
+            event_maxlen,
+            event_ttl_s,
+            dedup_window,
+            max_checkpoints,
+            max_entities,
+            max_agents,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a payload of this format says at the least.
+    #[derive(Serialize)]
+    struct Least {
+        id: (u64, u64),
+    }
+
+    #[test]
+    fn every_field_but_the_id_has_a_default() {
+        let bytes = rmp_serde::to_vec_named(&Least { id: (1, 2) }).unwrap();
+        let row = SessionRow::read(&bytes).unwrap();
+        assert_eq!((row.id, row.version, row.last_seq), ((1, 2), 1, 0));
+        assert_eq!(Limits::from(row.limits), Limits::default());
+        assert!(SessionRow::read(&rmp_serde::to_vec_named(&[0u8; 0]).unwrap()).is_err());
+    }
+
+    #[test]
+    fn rows_may_be_shorter_than_today_and_not_longer() {
+        let read = |bytes: Vec<u8>| rmp_serde::from_slice::<EntityRow>(&bytes);
+        let EntityRow(id, name, kind, aliases, count, at_ms) = read(rmp_serde::to_vec(&("e",)).unwrap()).unwrap();
+        assert_eq!((id.as_str(), name.as_str(), kind.as_str()), ("e", "", ""));
+        assert_eq!((aliases.len(), count, at_ms), (0, 0, 0));
+        let longer = ("e", "n", "k", [""; 0], 1, 2, "something new");
+        assert!(read(rmp_serde::to_vec(&longer).unwrap()).is_err());
+        let AgentRow(_, joined_at_ms, last_seen_ms, meta) =
+            rmp_serde::from_slice(&rmp_serde::to_vec(&("a", 7)).unwrap()).unwrap();
+        assert_eq!((joined_at_ms, last_seen_ms, meta), (7, 0, None));
+    }
+
+    #[test]
+    fn what_only_a_newer_version_knows_is_refused() {
+        #[derive(Serialize)]
+        struct Newer {
+            id: (u64, u64),
+            drafts: u64,
+        }
+        assert!(SessionRow::read(&rmp_serde::to_vec_named(&Newer { id: (1, 2), drafts: 1 }).unwrap()).is_err());
+    }
+}

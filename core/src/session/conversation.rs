@@ -1,0 +1,254 @@
+//! What commands do with the messages of a session: [`crate::conversation`] keeps them under their window.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::state::entities::Mention;
+use super::state::Session;
+use super::write::{Now, Written};
+use crate::body::{estimated_tokens, redacted, Facts, Role};
+use crate::conversation::{Evicted, Messages, NewMessage, Sums, Window};
+use crate::log::{Body, Head};
+use crate::text::is_text;
+
+/// One message of an append, as its body was read.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    pub facts: Facts<'a>,
+    pub body: &'a [u8],
+    /// Given with the command; else what the body says or its length suggests.
+    pub tokens: Option<u32>,
+}
+
+impl Incoming<'_> {
+    fn tokens(&self) -> u32 {
+        self.tokens
+            .or(self.facts.token_count)
+            .unwrap_or_else(|| estimated_tokens(self.body.len()))
+    }
+}
+
+impl Session {
+    // ---- writing ----------------------------------------------------------------------------------------------------
+
+    /// Appends messages, at least one, and applies the window. `maxlen` becomes the window's bound from now on. Returns the seq of the last.
+    ///
+    /// Cost: O(bytes + messages evicted); see [`Messages::evict`].
+    #[inline]
+    pub fn append(
+        &mut self,
+        batch: &[Incoming<'_>],
+        maxlen: Option<u64>,
+        now: Now,
+        evicted: Evicted<'_>,
+    ) -> Written<u64> {
+        if let Some(maxlen) = maxlen {
+            self.change_limits(|limits| limits.maxlen = maxlen);
+        }
+        for incoming in batch {
+            self.add(&incoming.facts, incoming.body, incoming.tokens, None, now);
+        }
+        self.written_showing(self.last_seq, now, evicted)
+    }
+
+    /// The same of one message, of which nothing is known but its body.
+    #[inline(always)]
+    pub fn append_one(&mut self, facts: &Facts<'_>, body: &[u8], now: Now) -> Written<u64> {
+        self.add(facts, body, None, None, now);
+        self.written(self.last_seq, now)
+    }
+
+    /// Adds one message; the window is applied afterwards. `root` is the exchange that it belongs to, if that is known.
+    #[inline(always)]
+    pub(super) fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, root: Option<u64>, now: Now) {
+        let message = NewMessage {
+            seq: self.next_seq(),
+            time_ms: facts.time_ms.unwrap_or(now.content_ms),
+            tokens: tokens
+                .or(facts.token_count)
+                .unwrap_or_else(|| estimated_tokens(body.len())),
+            facts,
+            body,
+        };
+        let pins: &[String] = self.cold.as_ref().map_or(&[], |cold| &cold.pins);
+        match root {
+            None => self.messages.append(&message, pins, now.compress_after_bytes),
+            known => self
+                .messages
+                .append_to_exchange(&message, known, pins, now.compress_after_bytes),
+        }
+        if facts.role == Role::User {
+            self.query_count += 1;
+        }
+        if !facts.entity_refs.is_empty() {
+            self.mention(facts, now.now_ms);
+        }
+    }
+
+    fn mention(&mut self, facts: &Facts<'_>, now_ms: i64) {
+        let max_entities = self.limits.max_entities;
+        let entities = self.cold_mut().entities_mut();
+        for id in facts.entity_refs.iter().filter(|id| is_text(id)) {
+            entities.mention(&Mention::of_id(id), now_ms, max_entities);
+        }
+    }
+
+    /// Removes the newest `count` messages and returns their bodies, newest first. (A call goes only with its answers: they are newer.)
+    pub fn pop(&mut self, count: u64, now: Now) -> Written<Vec<Vec<u8>>> {
+        if count == 0 || self.message_count(now.now_ms) == 0 {
+            return Written::nothing(Vec::new());
+        }
+        let passed = self.free_passed(now);
+        let mut seqs = Vec::new();
+        self.messages.scan_rev(u64::MAX, |head, _| {
+            seqs.push(head.seq);
+            if seqs.len() as u64 == count {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        seqs.reverse();
+        let mut bodies = Vec::with_capacity(seqs.len());
+        self.messages.take(&seqs, |body| bodies.push(body.to_vec()));
+        bodies.reverse();
+        self.written(bodies, now).after(passed)
+    }
+
+    /// Removes these messages, calls with their answers. Unknown seqs are passed over.
+    pub fn remove(&mut self, seqs: &[u64], now: Now) -> Written<u64> {
+        let seqs = self.visible(seqs, now.now_ms);
+        let seqs = self.messages.with_answers(&seqs);
+        if seqs.is_empty() {
+            return Written::nothing(0);
+        }
+        let count = self.messages.take(&seqs, |_| ());
+        self.written(count, now)
+    }
+
+    /// Takes the content out of these messages, in checkpoints too; see [`redacted`] for what stays. Messages that read so already are not counted.
+    pub fn redact(&mut self, seqs: &[u64], reason: Option<&str>, now: Now) -> Written<u64> {
+        let visible = self.visible(seqs, now.now_ms);
+        let mut seqs = seqs.to_vec();
+        seqs.sort_unstable();
+        seqs.dedup();
+        let mut count = 0;
+        for seq in seqs {
+            let mut is_redacted = visible.contains(&seq) && redact_in(&mut self.messages, seq, reason);
+            // What a checkpoint could bring back has to go there too.
+            let checkpoints = self.cold.iter_mut().flat_map(|cold| &mut cold.checkpoints.list);
+            for checkpoint in checkpoints {
+                is_redacted |= redact_in(&mut Arc::make_mut(checkpoint).snapshot.messages, seq, reason);
+            }
+            count += u64::from(is_redacted);
+        }
+        if count == 0 {
+            return Written::nothing(0);
+        }
+        self.written(count, now)
+    }
+
+    /// Puts one message in place of everything up to `upto_seq`, at the seq of the last message it replaces. Pinned messages stay, and
+    /// the boundary moves back rather than split an exchange. Nothing to replace: nothing is inserted.
+    pub fn compact(&mut self, upto_seq: u64, summary: &Incoming<'_>, now: Now) -> Written<u64> {
+        let seqs = self.messages.compactable(upto_seq, self.window(now.now_ms));
+        let Some(&seq) = seqs.last() else {
+            return Written::nothing(0);
+        };
+        let passed = self.free_passed(now);
+        let message = NewMessage {
+            seq,
+            time_ms: summary.facts.time_ms.unwrap_or(now.content_ms),
+            tokens: summary.tokens(),
+            facts: &summary.facts,
+            body: summary.body,
+        };
+        self.messages.compact(&seqs, &message, now.compress_after_bytes);
+        self.written(seqs.len() as u64, now).after(passed)
+    }
+
+    /// Removes all messages; returns how many a read would have shown.
+    pub fn clear(&mut self, now: Now) -> Written<u64> {
+        if self.messages.is_empty() {
+            return Written::nothing(0);
+        }
+        let passed = self.free_passed(now);
+        let count = self.messages.len();
+        self.messages.clear();
+        self.written(count, now).after(passed)
+    }
+
+    // ---- the window -------------------------------------------------------------------------------------------------
+
+    pub(super) fn window(&self, now_ms: i64) -> Window<'_> {
+        Window {
+            limits: &self.limits,
+            pins: self.pins(),
+            now_ms,
+        }
+    }
+
+    /// What a read does not show: see [`Messages::hidden`].
+    #[inline]
+    pub(super) fn hidden(&self, now_ms: i64) -> Vec<u64> {
+        self.messages.hidden(self.window(now_ms))
+    }
+
+    fn visible(&self, seqs: &[u64], now_ms: i64) -> Vec<u64> {
+        let hidden = self.hidden(now_ms);
+        seqs.iter()
+            .copied()
+            .filter(|seq| hidden.binary_search(seq).is_err())
+            .collect()
+    }
+
+    // ---- reading ----------------------------------------------------------------------------------------------------
+
+    pub fn chunks(&self) -> usize {
+        self.messages.chunks()
+    }
+
+    /// All messages that a read shows. Cost: O(1), with `maxage` O(messages) while some have passed and are not freed.
+    pub fn message_count(&self, now_ms: i64) -> u64 {
+        self.messages.len() - self.hidden(now_ms).len() as u64
+    }
+
+    /// What the window counts: everything that is not pinned or not. For tests and tools.
+    pub fn sums(&self) -> Sums {
+        self.messages.sums()
+    }
+
+    /// Gives every message that a read shows, oldest first, until told to stop.
+    pub fn messages<B>(&self, now_ms: i64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
+        let hidden = self.hidden(now_ms);
+        self.messages.scan(|head, body| {
+            if !hidden.is_empty() && hidden.binary_search(&head.seq).is_ok() {
+                return ControlFlow::Continue(());
+            }
+            each(head, body)
+        });
+    }
+
+    /// Moves sealed chunks' bytes to where `relocate` puts them: see [`Log::relocate`].
+    pub fn relocate(
+        &mut self,
+        from: usize,
+        chunks: usize,
+        relocate: &mut dyn FnMut(Box<[u8]>) -> Box<[u8]>,
+    ) -> Option<usize> {
+        self.messages.relocate(from, chunks, relocate)
+    }
+}
+
+fn redact_in(messages: &mut Messages, seq: u64, reason: Option<&str>) -> bool {
+    let new = messages.get(seq, |_, body| {
+        let new = redacted(body, reason);
+        (new != body).then_some(new)
+    });
+    let Some(new) = new.flatten() else { return false };
+    messages.replace(seq, &new, estimated_tokens(new.len()));
+    true
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
