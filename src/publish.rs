@@ -3,7 +3,7 @@
 
 use redis_session_core::text::{json, time};
 
-use crate::ffi::Ctx;
+use crate::ffi::{Arg, Ctx};
 use crate::write::Settled;
 use crate::{info, settings};
 
@@ -49,9 +49,14 @@ pub fn one(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     }
 }
 
-/// Publishes what was recorded at `key`, where [`is_on`] said so.
+/// Publishes what was recorded, where [`is_on`] said so.
+#[inline(always)]
 pub fn publish<'a>(ctx: &Ctx, settled: &Settled<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
-    let key = settled.key();
+    publish_at(ctx, settled.key(), publications);
+}
+
+#[inline(never)]
+fn publish_at<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
     let mut channel = Vec::with_capacity(32 + key.bytes().len());
     channel.extend_from_slice(b"__session@");
     json::write_u64(&mut channel, ctx.selected_db() as u64);

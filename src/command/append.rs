@@ -208,16 +208,16 @@ fn not_an_object(why: json::Error, number: usize, of: usize) -> ErrorReply {
 impl Handler for Append {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         match args {
-            [_, key, word, body] if is(*word, "JSON") => append_body(ctx, *key, &args[2..], body.bytes()),
+            [_, key, word, body] if is(*word, "JSON") => append_body(ctx, args, *key, body.bytes()),
             _ => append(ctx, args),
         }
     }
 }
 
-/// Appends one JSON body without options: most of all appends. The same steps as [`append`]'s, of which the compiler can leave out what an
-/// option would ask for.
+/// Appends one JSON body, without options, to a session that is there: most of all appends. The steps are those of [`append`], of which the
+/// compiler leaves out what an option or a new session would ask for.
 #[inline(always)]
-fn append_body<'a>(ctx: &mut Ctx, key: Arg<'a>, tail: Args<'a>, body: &[u8]) -> Result<(), ErrorReply> {
+fn append_body<'a>(ctx: &mut Ctx, args: Args<'a>, key: Arg<'a>, body: &[u8]) -> Result<(), ErrorReply> {
     args::check_size(ctx, body, || "message 1 of 1".to_owned())?;
     // Looked at where it was read to: it is large to move.
     let read = body::read(body);
@@ -226,13 +226,16 @@ fn append_body<'a>(ctx: &mut Ctx, key: Arg<'a>, tail: Args<'a>, body: &[u8]) -> 
         Err(why) => return Err(not_an_object(*why, 1, 1)),
     };
     let moment = Moment::of(ctx, &WriteOptions::NONE);
-    let guarded = Opened::or_new(ctx, key)?.guard(&WriteOptions::NONE, &moment)?;
+    let Some(opened) = Opened::if_there(ctx, key)? else {
+        return append(ctx, args);
+    };
+    let guarded = opened.guard(&WriteOptions::NONE, &moment)?;
     let (seq, changed) = guarded.change(|session| session.append_one(facts, body, moment.now));
     let settled = changed.settle();
 
     info::APPENDED.add(1);
     ctx.reply_i64(seq as i64);
-    settled.publish_built(ctx, |ctx| effect(ctx, key, &Request::default()), tail, EVENTS);
+    settled.publish_built(ctx, |ctx| effect(ctx, key, &Request::default()), &args[2..], EVENTS);
     ctx.signal_ready(key);
     if publish::is_on(ctx, Level::All) {
         publish::publish(ctx, &settled, [publication(seq, facts, &moment)]);

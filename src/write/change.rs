@@ -10,7 +10,7 @@ use redis_session_core::Session;
 use uuid::Uuid;
 
 use super::open::{Admitted, Destination, Guarded, Legacy};
-use super::Moment;
+use super::{Moment, STEP};
 use crate::args::{Expiry, WriteOptions};
 use crate::ffi::Found;
 use crate::ffi::{Arg, Ctx, Effect, Word, WriteKey};
@@ -93,7 +93,7 @@ impl<'c, 'a> Guarded<'c, 'a> {
         let mut begun = None;
         let value = match key.get_mut() {
             Found::Value(value) => value,
-            _ => &mut begun.insert(Begun::new(name, legacy, &admitted)).value,
+            _ => &mut begun.insert(Begun::new(name, legacy, admitted)).value,
         };
         let written = value.change(change)?;
         let origin = begun.map(|begun| begun.put(&mut key, name));
@@ -190,10 +190,10 @@ enum Kind<'c, 'a> {
 impl<'c, 'a> Begun<'c, 'a> {
     #[cold]
     #[inline(never)]
-    fn new(name: Arg<'a>, legacy: Option<Box<Legacy<'c>>>, admitted: &Admitted<'_>) -> Box<Self> {
+    fn new(name: Arg<'a>, legacy: Option<Box<Legacy<'c>>>, admitted: Admitted<'_>) -> Box<Self> {
         Box::new(match legacy {
             Some(legacy) => Self::of_layout(name, *legacy),
-            None => Self::of_defaults(admitted),
+            None => Self::of_defaults(&admitted),
         })
     }
 
@@ -254,7 +254,7 @@ impl<'c, 'a> Begun<'c, 'a> {
                 format,
                 done,
             } => {
-                ctx.replicate(&effect);
+                ctx.replicate(&effect, STEP);
                 migration::record(ctx, name.bytes(), format, &done);
                 info::EVICTED.add(done.evicted);
                 Origin::Migrated(done)

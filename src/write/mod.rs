@@ -39,6 +39,13 @@ use crate::args::WriteOptions;
 use crate::ffi::Ctx;
 use crate::settings;
 
+/// Proof that the caller is one of these steps: only they have one. [`crate::ffi`] asks for it where a key is written or told of, so that
+/// nothing else in the module can do either.
+#[derive(Clone, Copy)]
+pub struct Step(());
+
+const STEP: Step = Step(());
+
 /// The times of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {

@@ -4,7 +4,7 @@ use redis_session_core::session::LeaseHeld;
 use redis_session_core::Session;
 use uuid::Uuid;
 
-use super::{now, Moment};
+use super::{now, Moment, STEP};
 use crate::args::{Result, WriteOptions};
 use crate::ffi::{Arg, Ctx, Found, WriteKey, WRONGTYPE};
 use crate::migration::{self, Pending};
@@ -35,6 +35,22 @@ impl<'c, 'a> Opened<'c, 'a> {
         Ok(opened)
     }
 
+    /// Opens a key if a session is there already, which is all that the most frequent commands need; `None` where there is anything else.
+    #[inline(always)]
+    pub fn if_there(ctx: &'c Ctx, key: Arg<'a>) -> Result<Option<Self>> {
+        let opened = ctx.open_key_write::<SessionValue>(key, STEP);
+        let Found::Value(_) = opened.get() else {
+            return Ok(None);
+        };
+        let opened = Opened {
+            key: opened,
+            name: key,
+            legacy: None,
+        };
+        opened.check_not_closed(ctx)?;
+        Ok(Some(opened))
+    }
+
     /// Opens a key that must hold a session.
     pub fn existing(ctx: &'c Ctx, key: Arg<'a>) -> Result<Self> {
         let opened = Self::or_new(ctx, key)?;
@@ -47,7 +63,7 @@ impl<'c, 'a> Opened<'c, 'a> {
     /// Opens a key whatever the state of its session.
     #[inline(always)]
     pub fn even_closed(ctx: &'c Ctx, key: Arg<'a>) -> Result<Self> {
-        let opened = ctx.open_key_write::<SessionValue>(key);
+        let opened = ctx.open_key_write::<SessionValue>(key, STEP);
         let legacy = match opened.get() {
             Found::WrongType => Some(look_for_layout(ctx, key)?),
             Found::Value(_) | Found::Missing => None,
@@ -171,7 +187,7 @@ impl<'a> Admitted<'a> {
     /// Opens the key where a session that is made elsewhere is to be placed, whatever it holds.
     pub fn destination<'c>(self, ctx: &'c Ctx, key: Arg<'a>) -> Destination<'c, 'a> {
         Destination {
-            key: ctx.open_key_write::<SessionValue>(key),
+            key: ctx.open_key_write::<SessionValue>(key, STEP),
             name: key,
             admitted: self,
         }

@@ -1,6 +1,6 @@
 //! Values that have no lease, no version, no ttl and no window: anchors, directories, and whatever an append-only file loads.
 
-use super::{Moment, Settled};
+use super::{Moment, Settled, STEP};
 use crate::args::Result;
 use crate::ffi::{Arg, Ctx, Found, NativeType, WriteKey, WRONGTYPE};
 
@@ -25,7 +25,7 @@ impl<'c, 'a, T: NativeType> PlainKey<'c, 'a, T> {
     /// Opens a key whatever it holds.
     pub fn open_to_replace(ctx: &'c Ctx, key: Arg<'a>) -> Self {
         PlainKey {
-            key: ctx.open_key_write::<T>(key),
+            key: ctx.open_key_write::<T>(key, STEP),
             name: key,
             deleted: false,
         }
