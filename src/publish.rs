@@ -7,7 +7,7 @@ use crate::ffi::{Arg, Ctx};
 use crate::write::Settled;
 use crate::{info, settings};
 
-/// What `session.publish` must be at least.
+/// The least setting of `session.publish` with which something is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Events = 1,
@@ -36,13 +36,13 @@ pub fn may_be_on(level: Level) -> bool {
     settings::PUBLISH.get() >= level as i32
 }
 
-/// Lets those that wait for `key` read what has just been recorded there, and publishes it.
+/// Wakes the readers that block on the key and publishes what has just been recorded there.
 pub fn recorded(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     ctx.signal_ready(settled.key());
     one(ctx, settled, publication);
 }
 
-/// Publishes what is no message, where the setting says so.
+/// Publishes something other than a message, where the setting says so.
 pub fn one(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     if is_on(ctx, Level::Events) {
         publish(ctx, settled, [publication]);
@@ -62,7 +62,7 @@ fn publish_at<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item 
     json::write_u64(&mut channel, ctx.selected_db() as u64);
     channel.extend_from_slice(b"__:");
     channel.extend_from_slice(key.bytes());
-    // A key is bytes, JSON is text: what is not UTF-8 shows as U+FFFD; the channel has the bytes.
+    // A key is bytes, JSON is text: what is not UTF-8 becomes U+FFFD here, while the channel's name has the bytes.
     let key = String::from_utf8_lossy(key.bytes());
     for publication in publications {
         ctx.publish(&channel, &payload(&key, &publication));

@@ -76,12 +76,12 @@ struct Request<'a> {
     outcome: Option<&'a str>,
     checkpoint_id: Option<u64>,
     impacts: Option<Vec<&'a str>>,
-    /// The same as they came, for replicas.
+    /// The ids of `IMPACTS` as they came, for replicas.
     impact_args: Args<'a>,
     perf: Option<Number<'a>>,
     maxlen: Option<u64>,
     max_age_ms: Option<u64>,
-    /// Of them only the times.
+    /// Only the times of `<w>` are accepted.
     options: WriteOptions,
 }
 
@@ -158,7 +158,7 @@ impl Handler for AnchorAdd {
                 if kept > 0 {
                     opened.put(AnchorsValue::new(anchors));
                 }
-                // With none left there is no key, as before.
+                // Without anchors there is no key, as before.
                 let changed = kept > 0;
                 Added { kept, changed }
             }

@@ -86,7 +86,7 @@ struct Request<'a> {
     tokens: Option<u32>,
     options: WriteOptions,
     tail: Tail<'a>,
-    /// From the `MSG` or `JSON` on, as it came.
+    /// The words from `MSG` or `JSON` on, as they came.
     tail_args: Args<'a>,
 }
 
@@ -139,7 +139,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     Ok(request)
 }
 
-/// `MSG role content [NAME v] …` or `JSON body [body …]`; the cursor stands behind the first word.
+/// Parses `MSG role content [NAME v] …` or `JSON body [body …]`; the cursor stands behind the first word.
 pub fn parse_tail<'a>(cursor: &mut Cursor<'a>) -> args::Result<Tail<'a>> {
     let word = cursor.rest_from_last()[0];
     if is(word, "JSON") {
@@ -182,7 +182,7 @@ pub fn parse_tail<'a>(cursor: &mut Cursor<'a>) -> args::Result<Tail<'a>> {
     Ok(Tail::Msg(Box::new(draft)))
 }
 
-/// A text argument of a message; what is not UTF-8 makes no message.
+/// Reads a text argument of a message; one that is not UTF-8 is `BADMESSAGE`.
 fn part<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
     content_of(bytes, name)?;
     args::text(bytes, name)
@@ -219,7 +219,7 @@ impl Handler for Append {
 #[inline(always)]
 fn append_body<'a>(ctx: &mut Ctx, args: Args<'a>, key: Arg<'a>, body: &[u8]) -> Result<(), ErrorReply> {
     args::check_size(ctx, body, || "message 1 of 1".to_owned())?;
-    // Looked at where it was read to: it is large to move.
+    // Used by reference: moving it costs more than looking at it.
     let read = body::read(body);
     let facts = match &read {
         Ok(facts) => facts,
@@ -331,7 +331,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-/// What subscribers to the key are told.
+/// The event that subscribers to the key get.
 const EVENTS: &[&CStr] = &[c"session.append"];
 
 /// The replicated command without its facts and its messages.
@@ -350,7 +350,7 @@ fn effect<'a>(ctx: &Ctx, key: Arg<'a>, request: &Request<'_>) -> Effect<'a> {
     effect
 }
 
-/// What subscribers to the channel are told of a message.
+/// What the channel's subscribers get of a message.
 fn publication<'m>(seq: u64, facts: &'m body::Facts<'_>, moment: &Moment) -> Publication<'m> {
     Publication {
         seq,
@@ -361,7 +361,7 @@ fn publication<'m>(seq: u64, facts: &'m body::Facts<'_>, moment: &Moment) -> Pub
     }
 }
 
-/// What makes two appends the same: their arguments from `MSG` or `JSON` on, the word itself in any case.
+/// The fingerprint by which `DEDUP` tells appends apart: of the arguments from `MSG` or `JSON` on, that word in any case.
 fn tail_fingerprint(tail: Args<'_>) -> u128 {
     let kind: &[u8] = if is(tail[0], "MSG") { b"MSG" } else { b"JSON" };
     fingerprint(std::iter::once(kind).chain(tail[1..].iter().map(|arg| arg.bytes())))

@@ -187,7 +187,7 @@ fn parse_create<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     Ok(request)
 }
 
-/// A primary's summary may be merged from impacts, each as deep as JSON may be: it is deeper than a client's by one.
+/// Reads the value of `SUMMARY`. A primary's may have been merged from impacts that are each as deep as JSON may be: it may be one deeper.
 fn summary_of<'a>(ctx: &Ctx, summary: Arg<'a>) -> args::Result<&'a str> {
     match args::object(ctx, summary.bytes(), "SUMMARY") {
         Err(_) if ctx.obeys_primary() && json::is_composed_object(summary.bytes()) => {

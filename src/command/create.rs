@@ -156,7 +156,7 @@ impl Handler for Create {
                 return Err(error::busy_key(key.bytes()));
             }
             let id = session.id();
-            // Of what is there, the expiry stays as it is.
+            // The expiry of a session that is there stays as it is.
             let options = WriteOptions {
                 expiry: None,
                 settled_at_ms: None,
@@ -208,7 +208,7 @@ impl Handler for Create {
         if let Some(registered) = registered {
             effect.word(Word::Index).arg(registered.key());
             index::add_to(&mut effect, alias, &pruned);
-            // What replicas need of it is in the session's effect.
+            // Replicas get the registration with the session's own effect.
             registered.publish_bare(ctx, None, &[]);
         }
         new.add_to(&mut effect);

@@ -145,7 +145,7 @@ pub struct EntityForget;
 pub struct EntityResolve;
 pub struct EntityHelp;
 
-/// Where a subcommand's arguments begin: behind both names and the key.
+/// The index of a subcommand's first argument behind both names and the key.
 const BEHIND_KEY: usize = 3;
 
 fn parse_mention<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<(WriteOptions, Vec<Mention<'a>>, Args<'a>)> {

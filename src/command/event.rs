@@ -105,7 +105,7 @@ pub struct EventHelp;
 struct Request<'a> {
     event: NewEvent<'a>,
     entities: Option<SmallVec<[&'a str; 4]>>,
-    /// The ids as they came, for replicas.
+    /// The ids of `ENTITIES` as they came, for replicas.
     entity_args: Args<'a>,
     if_state: Option<&'a str>,
     options: WriteOptions,

@@ -125,7 +125,7 @@ impl Handler for GetEx {
         };
         let expires_at_ms = opened.expires_at_ms();
         if session.closed_at_ms().is_some() && !moment.obeys {
-            // It still reads, and does not slide any more.
+            // A closed session can be read, but its expiry does not slide any more.
             if options.expiry.is_some() {
                 opened.check_not_closed(ctx)?;
             }
@@ -168,7 +168,7 @@ impl Handler for GetEx {
     }
 }
 
-/// `SESSION.GETEX` without its facts.
+/// The replicated command without its facts.
 fn effect<'a>(ctx: &Ctx, key: Arg<'a>) -> Effect<'a> {
     let mut effect = ctx.effect(c"SESSION.GETEX");
     effect.arg(key);

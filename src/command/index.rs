@@ -1,18 +1,18 @@
 //! `SESSION.INDEX`: the directory of a scope's sessions, by id, alias and creation.
 //!
-//! A directory knows keys and ids; whether a key still holds that session, and what there is to say of it, is looked up in the session at
-//! each reading ([`LookUp`]). These are the only keys that a command of the module reads without declaring them, and none of them is ever
+//! A directory knows keys and ids. Whether a key still holds that session, and what is shown of it, is looked up in the session each time
+//! ([`LookUp`]). These are the only keys that a command of the module reads without declaring them, and none of them is ever
 //! written: what is written is the directory and the session that is being registered, both of which are arguments.
 //!
-//! What is no longer live is a fact that only the primary finds out. It sends it along, in a form that is taken from a primary and
-//! from an append-only file only, behind `INDEX index` and `ALIAS name`, or behind the key of `SESSION.INDEX ADD`:
+//! Only the primary finds out which entries are dead, and sends their ids to replicas, behind `INDEX index` and `ALIAS name`, or behind the
+//! key of `SESSION.INDEX ADD`. This option is accepted from a primary and from an append-only file only:
 //!
 //! ```text
 //! PRUNED numids id [id ...]
 //! ```
 //!
-//! Whoever follows removes these, registers the session and asks nothing: an entry that is in the way of its key or alias goes, as it has
-//! gone on the primary, where it was found dead.
+//! A replica removes these, registers the session and checks nothing: an entry that has its key or alias is removed, as it was on the
+//! primary, where it was found dead.
 
 use redis_session_core::directory::{
     check_alias, parse_id, Directory, Entry, NewAlias, Page, Registered, Registration,
@@ -126,7 +126,7 @@ pub struct IndexAdd;
 pub struct IndexLen;
 pub struct IndexHelp;
 
-/// How many entries each registration looks at, to remove those that are dead. With two, all are looked at again within as many
+/// How many entries each registration looks at to remove those that are dead. With two or more, all are looked at again within as many
 /// registrations as there are entries.
 const PRUNED_AT_ONCE: usize = 3;
 
@@ -138,7 +138,7 @@ pub struct AliasOption<'a> {
 }
 
 impl<'a> AliasOption<'a> {
-    /// What follows the word `ALIAS`.
+    /// Takes what follows the word `ALIAS`.
     pub fn parse(cursor: &mut Cursor<'a>, word: Arg<'a>) -> args::Result<Self> {
         let arg = cursor.value(word)?;
         let name = check_alias(arg.bytes()).map_err(error::bad_alias)?;
@@ -153,7 +153,7 @@ impl<'a> AliasOption<'a> {
     }
 }
 
-/// What a primary has found dead, where `word` is the `PRUNED` of one.
+/// Takes the ids that a primary has found dead, if `word` is `PRUNED` and comes from one.
 pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> args::Result<Option<Vec<Uuid>>> {
     if !is(word, "PRUNED") || !ctx.obeys_primary() {
         return Ok(None);
@@ -168,7 +168,7 @@ pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> ar
 struct LookUp<'c, 'a> {
     ctx: &'c Ctx,
     index: Arg<'a>,
-    /// In a cluster, the directory's: a key of another one is not this node's to read, now or tomorrow.
+    /// In a cluster, the directory's slot: keys of other slots are not looked up, since this node may not have them.
     slot: Option<u16>,
 }
 
@@ -181,7 +181,7 @@ impl<'c, 'a> LookUp<'c, 'a> {
         }
     }
 
-    /// Reads the session of an entry; `None`: the key no longer holds it. Whatever else is at the key is left alone.
+    /// Reads the session of an entry; `None` where the key no longer holds it.
     fn find<R>(&self, entry: &Entry, read: impl FnOnce(&Session) -> R) -> Option<R> {
         if self.slot.is_some_and(|slot| slot::of(entry.key()) != slot) {
             return None;
@@ -197,8 +197,8 @@ impl<'c, 'a> LookUp<'c, 'a> {
         self.find(entry, |_| ()).is_some()
     }
 
-    /// Whether the session of an entry that was not found may be on another node, because its slot and with it the directory's is just being
-    /// moved: such an entry is shown nowhere, but neither removed nor is its alias given away.
+    /// Whether the session of an entry that was not found may be on another node because the slot is being moved. Such an entry is not
+    /// shown, but it is not removed either, and keeps its alias.
     fn may_be_elsewhere(&self, entry: &Entry) -> bool {
         self.slot == Some(slot::of(entry.key())) && self.ctx.may_be_elsewhere(self.index, entry.key())
     }
@@ -224,13 +224,13 @@ impl<'c, 'a> Registrar<'c, 'a> {
         self.opened.value().map(DirectoryValue::directory)
     }
 
-    /// The entry that has this alias, and what `read` says of its session, if that is live.
+    /// Returns the entry that has this alias and what `read` says of its session, if that is live.
     pub fn holder<R>(&self, alias: &NewAlias<'_>, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
         let entry = self.directory()?.by_alias(alias.name.as_bytes())?;
         self.look_up.find(entry, read).map(|found| (entry, found))
     }
 
-    /// Refuses an alias that another session has than that of `id`, which is at the key. What a primary sends has been judged there.
+    /// Refuses an alias that another session has than that of `id`, which is at the key. What a primary sends has been checked there.
     fn check_alias(&self, ctx: &Ctx, alias: &NewAlias<'_>, id: Uuid) -> args::Result<()> {
         let holder = self
             .directory()
@@ -248,13 +248,13 @@ impl<'c, 'a> Registrar<'c, 'a> {
         Ok(())
     }
 
-    /// The same as [`Registrar::holder`] of the entry of this id.
+    /// Returns the same as [`Registrar::holder`] for the entry of this id.
     pub fn known<R>(&self, id: Uuid, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
         let entry = self.directory()?.by_id(id)?;
         self.look_up.find(entry, read).map(|found| (entry, found))
     }
 
-    /// Registers a session that was only now made at the key. An entry of its id is another one's, which is gone.
+    /// Registers a session that has just been created at the key. An entry with its id is of an earlier session, which is gone.
     pub fn register_new(
         &mut self,
         id: Uuid,
@@ -282,7 +282,7 @@ impl<'c, 'a> Registrar<'c, 'a> {
         self.opened.settle(moment, changed)
     }
 
-    /// Removes entries that are dead, some or as told; returns which.
+    /// Removes dead entries, those found now or those that a primary names, and returns their ids.
     fn prune(&mut self, pruning: Pruning) -> Vec<Uuid> {
         let key = self.key.bytes();
         let Some(value) = self.opened.value_mut() else {
@@ -308,16 +308,16 @@ impl<'c, 'a> Registrar<'c, 'a> {
     }
 }
 
-/// Who says which entries are dead.
+/// Which dead entries a registration removes.
 pub enum Pruning {
-    /// This server, of a few at each write.
+    /// Those among a few that this server looks at.
     Some,
-    /// A primary.
+    /// Those that a primary names.
     AsTold(Vec<Uuid>),
 }
 
 impl Pruning {
-    /// What a primary has told, if it is one's command.
+    /// Those that a primary names, if the command is from one.
     pub fn of(obeys: bool, told: Option<Vec<Uuid>>) -> Self {
         if obeys {
             Pruning::AsTold(told.unwrap_or_default())
@@ -411,7 +411,7 @@ impl Handler for IndexList {
                 }
             }
         } else {
-            // Of those that are passed over nothing is composed.
+            // For entries before the offset no JSON is composed.
             let mut living = 0;
             let shown = |entry: &Entry| {
                 let json = look_up.find(entry, |session| match living < page.offset {
@@ -455,7 +455,7 @@ impl Handler for IndexAdd {
             registrar.check_alias(ctx, &option.alias, id)?;
         }
         let moment = Moment::of(ctx, &WriteOptions::KEEPTTL);
-        // What is registered may be a legacy layout until now.
+        // This migrates a legacy layout, too.
         let guarded = opened.unguarded(&WriteOptions::KEEPTTL, &moment);
         let ((), changed) = guarded.change(|session| match &alias {
             Some(option) => session.set_alias(Some(&option.alias.name)),
@@ -473,7 +473,7 @@ impl Handler for IndexAdd {
         let mut effect = ctx.effect(c"SESSION.INDEX");
         effect.word(Word::Add).arg(index).arg(key);
         add_to(&mut effect, alias, &pruned);
-        // One effect for both keys.
+        // One replicated command for both keys.
         directory.publish_bare(ctx, Some(&effect), &[]);
         let is_renamed_alone = settled.content_changed() && !registered.changed;
         settled.publish_bare(ctx, is_renamed_alone.then_some(&effect), &[]);

@@ -1,4 +1,4 @@
-//! `SESSION.MIGRATE`: an older layout becomes a session, in one step.
+//! `SESSION.MIGRATE`: a legacy layout becomes a session, in one step.
 
 use std::collections::HashSet;
 
@@ -101,7 +101,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             return Err(error::syntax(word.bytes()));
         }
     }
-    // What is to be kept is there, and is kept without a word too.
+    // `KEEPTTL` is what happens without it: the layout's expiry is kept.
     request.options.expiry.take_if(|expiry| *expiry == Expiry::Keep);
     let sources = request.sources(&args[1..2]);
     let mut known = HashSet::new();
@@ -136,13 +136,13 @@ fn bad_layout(why: impl std::fmt::Display) -> ErrorReply {
     format!("BADLAYOUT {why}").into()
 }
 
-/// Reads every source whole, and how long the longest of them lives.
+/// Reads every source whole, and when the last of them expires.
 fn read_sources(ctx: &Ctx, sources: Args<'_>) -> args::Result<(Vec<ForeignValue>, Option<i64>)> {
     let mut values = Vec::with_capacity(sources.len());
     let mut expires_at_ms = Some(i64::MIN);
     for (i, source) in sources.iter().enumerate() {
         let (kind, at_ms) = ctx.foreign_kind(*source);
-        // None lives longest.
+        // A source without an expiry outlives all others.
         expires_at_ms = expires_at_ms.zip(at_ms).map(|(longest, at_ms)| longest.max(at_ms));
         let why = match kind {
             ForeignKind::Missing => "is missing",

@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command {
 
 pub struct Remove;
 
-/// `seq [seq …]`, at least one, up to the first word that begins no number. `name` is what errors call them.
+/// Parses `seq [seq …]`, at least one, up to the first word that does not begin like a number. `name` is what errors call them.
 pub fn parse_seqs(cursor: &mut Cursor<'_>, name: &str) -> args::Result<Vec<u64>> {
     let mut seqs = Vec::new();
     while let Some(word) = cursor.peek() {
