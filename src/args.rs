@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use redis_session_core::json;
 use redis_session_core::limits::{Limit, Limits};
-use redis_session_core::session::MAX_TEXT_BYTES;
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::text::json;
+use redis_session_core::text::time::MAX_TIME_MS;
+use redis_session_core::text::MAX_TEXT_BYTES;
 
 use crate::error;
 use crate::ffi::{Arg, Args, Ctx, ErrorReply};
@@ -21,12 +21,12 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// From the word at this place on; 0 is the command's name.
+    /// Begins at the word at this index; 0 is the command's name.
     pub fn at(args: Args<'a>, at: usize) -> Self {
         Cursor { args, at }
     }
 
-    /// Behind the command's name and key.
+    /// Begins behind the command's name and key.
     #[inline]
     pub fn after_key(args: Args<'a>) -> Self {
         Cursor { args, at: 2 }
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         self.args.get(self.at).copied()
     }
 
-    /// What is left, from the word before on.
+    /// Returns the words from the one last taken to the end.
     pub fn rest_from_last(&self) -> Args<'a> {
         &self.args[self.at - 1..]
     }
@@ -57,13 +57,13 @@ impl<'a> Cursor<'a> {
         self.at = self.args.len();
     }
 
-    /// The value of the option `word`.
+    /// Takes the value of the option `word`.
     #[inline]
     pub fn value(&mut self, word: Arg<'a>) -> Result<Arg<'a>> {
         self.next().ok_or_else(|| error::syntax(word.bytes()))
     }
 
-    /// The option's value as an integer in range.
+    /// Takes the option's value as an integer in range.
     #[inline]
     pub fn int(&mut self, word: Arg<'a>, name: &str, min: i64, max: i64) -> Result<i64> {
         let value = self.value(word)?;
@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
         text(value.bytes(), name)
     }
 
-    /// The option's values behind their number, as in `REFS 2 a b`.
+    /// Takes the option's values, whose number comes first, as in `REFS 2 a b`.
     pub fn counted(&mut self, word: Arg<'a>, name: &str, min: i64) -> Result<Args<'a>> {
         let count = self.int(word, name, min, i64::from(u32::MAX))? as usize;
         let values = self.rest().get(..count).ok_or_else(|| error::syntax(word.bytes()))?;
@@ -84,10 +84,10 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// An option's word, whatever its case.
+/// Whether a word is this option's, in any case.
 #[inline]
 pub fn is(word: Arg<'_>, name: &str) -> bool {
-    // As the documentation writes them, so that most are recognised by one comparison.
+    // Most come as the documentation writes them: one comparison recognises those.
     let word = word.bytes();
     word == name.as_bytes() || word.eq_ignore_ascii_case(name.as_bytes())
 }
@@ -110,7 +110,7 @@ pub fn once_flag(slot: &mut bool, word: Arg<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An integer as Redis reads one: digits without leading zeros, a minus in front where it is negative, nothing else.
+/// Reads an integer as Redis does: digits without leading zeros, a minus in front where it is negative, nothing else.
 pub fn parse_int(bytes: &[u8]) -> Option<i64> {
     let (negative, digits) = match bytes.split_first() {
         Some((b'-', digits)) => (true, digits),
@@ -137,12 +137,12 @@ pub fn int(bytes: &[u8], name: &str, min: i64, max: i64) -> Result<i64> {
     }
 }
 
-/// A seq or a version.
+/// Reads a seq or a version.
 pub fn counter(bytes: &[u8], name: &str) -> Result<u64> {
     int(bytes, name, 0, i64::MAX).map(|number| number as u64)
 }
 
-/// Ids, names, types, states, labels, roles: UTF-8 of 1 to 65,536 bytes.
+/// Reads an id, name, type, state, label or role: UTF-8 of 1 to 65,536 bytes.
 pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     if bytes.len() > MAX_TEXT_BYTES {
         return Err(error::text_too_large(name, bytes.len()));
@@ -153,12 +153,12 @@ pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     }
 }
 
-/// The same for each of some words.
+/// Reads each of some words as such a text.
 pub fn texts<'a, C: FromIterator<&'a str>>(words: Args<'a>, name: &str) -> Result<C> {
     words.iter().map(|word| text(word.bytes(), name)).collect()
 }
 
-/// A JSON argument that must be an object.
+/// Reads a JSON argument that must be an object, of at most `session.max-message-bytes`.
 pub fn object<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a str> {
     utf8(object_bytes(ctx, bytes, name)?, name)
 }
@@ -167,14 +167,14 @@ pub fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| error::not_text(name))
 }
 
-/// The same as the bytes that came, which are UTF-8, but need no second look to say so.
+/// Does the same and returns the bytes as they came, without checking again that they are UTF-8.
 pub fn object_bytes<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a [u8]> {
     check_size(ctx, bytes, || name.to_owned())?;
     json::read_object(bytes, |_, _| ()).map_err(|why| error::not_an_object(name, why))?;
     Ok(bytes)
 }
 
-/// `session.max-message-bytes`, which binds clients only: what a primary has accepted is accepted.
+/// Refuses more than `session.max-message-bytes` from a client; what a primary has accepted is accepted.
 #[inline(always)]
 pub fn check_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result<()> {
     if bytes.len() > settings::MAX_MESSAGE_BYTES.get() as usize {
@@ -192,7 +192,7 @@ fn refuse_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result
     Err(error::body_too_large(&what(), bytes.len(), most))
 }
 
-/// `-`, `+`, `n` or `(n`, as an end that is included. `None`: nothing can lie there.
+/// Reads `-`, `+`, `n` or `(n` as an inclusive end; `None` for an end that no number can satisfy, as `(` before the greatest.
 pub fn range_end(value: Arg<'_>, name: &str, is_start: bool, min: i64) -> Result<Option<i64>> {
     let (exclusive, digits) = match value.bytes() {
         b"-" => return Ok(Some(min)),
@@ -216,7 +216,7 @@ pub fn range_end(value: Arg<'_>, name: &str, is_start: bool, min: i64) -> Result
     })
 }
 
-/// Seqs from start to stop, both included. `None`: nothing can lie there.
+/// Reads the seqs from start to stop, both inclusive; `None` for a range that is empty whatever there is.
 pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
     Ok(
         match (range_end(start, "start", true, 0)?, range_end(stop, "stop", false, 0)?) {
@@ -226,7 +226,7 @@ pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
     )
 }
 
-/// `[LIMIT name n] …`, each name once.
+/// The limits given with `[LIMIT name n] …`, each name once.
 #[derive(Default)]
 pub struct GivenLimits {
     given: Vec<(Limit, u64)>,
@@ -244,7 +244,7 @@ impl GivenLimits {
         Ok(())
     }
 
-    /// The configured limits, with these in place of theirs.
+    /// Returns the configured limits with these in place of theirs.
     pub fn over_defaults(&self) -> Arc<Limits> {
         let mut limits = settings::default_limits();
         for (limit, value) in &self.given {
@@ -287,7 +287,23 @@ pub struct WriteOptions {
 const MAX_TTL_MS: i64 = MAX_TIME_MS;
 
 impl WriteOptions {
-    /// What is left of a command whose grammar ends in `<w>`.
+    /// Nothing is given.
+    pub const NONE: WriteOptions = WriteOptions {
+        if_version: None,
+        lease: None,
+        at_ms: None,
+        now_ms: None,
+        expiry: None,
+        settled_at_ms: None,
+    };
+
+    /// The key's expiry is to stay as it is; nothing else is given.
+    pub const KEEPTTL: WriteOptions = WriteOptions {
+        expiry: Some(Expiry::Keep),
+        ..WriteOptions::NONE
+    };
+
+    /// Parses the rest of a command whose grammar ends in `<w>`.
     pub fn rest(ctx: &Ctx, mut cursor: Cursor<'_>) -> Result<Self> {
         let mut options = WriteOptions::default();
         while let Some(word) = cursor.next() {

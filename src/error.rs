@@ -1,13 +1,13 @@
 //! Every error a command replies, in the words of the contract. The first word is what a program looks at.
 
-use redis_session_core::agent::LeaseHeld;
 use redis_session_core::directory::AliasError;
-use redis_session_core::{json, time};
+use redis_session_core::session::LeaseHeld;
+use redis_session_core::text::{json, time};
 use uuid::Uuid;
 
 use crate::ffi::ErrorReply;
 
-/// What an error quotes: printable ASCII as it is, everything else as `\xNN`, of 64 bytes at most.
+/// Escapes what an error quotes: printable ASCII as it is, everything else as `\xNN`, of 64 bytes at most.
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = String::new();
     for &byte in &bytes[..bytes.len().min(64)] {
@@ -20,7 +20,7 @@ pub fn quoted(bytes: &[u8]) -> String {
     out
 }
 
-/// An option that is unknown, given twice, excluded by another or without its value.
+/// For an option that is unknown, given twice, excluded by another or without its value.
 #[cold]
 pub fn syntax(near: &[u8]) -> ErrorReply {
     format!("ERR syntax error near '{}'", quoted(near)).into()
@@ -35,14 +35,14 @@ pub fn not_in_range(name: &str, min: i64, max: i64) -> ErrorReply {
 pub fn not_text(name: &str) -> ErrorReply {
     format!(
         "ERR {name} must be UTF-8 text of 1 to {} bytes",
-        redis_session_core::session::MAX_TEXT_BYTES
+        redis_session_core::text::MAX_TEXT_BYTES
     )
     .into()
 }
 
 #[cold]
 pub fn text_too_large(name: &str, bytes: usize) -> ErrorReply {
-    let most = redis_session_core::session::MAX_TEXT_BYTES;
+    let most = redis_session_core::text::MAX_TEXT_BYTES;
     format!("TOOLARGE {name} is {bytes} bytes, the limit is {most}").into()
 }
 
@@ -56,7 +56,7 @@ pub fn bad_message(number: usize, of: usize, why: &str) -> ErrorReply {
     format!("BADMESSAGE message {number} of {of}: {why}").into()
 }
 
-/// A body over `session.max-message-bytes`. `what` is `message 1 of 1`, or the option that holds it.
+/// For a body over `session.max-message-bytes`. `what` is `message 1 of 1`, or the option that holds it.
 #[cold]
 pub fn body_too_large(what: &str, bytes: usize, most: usize) -> ErrorReply {
     format!("TOOLARGE {what} is {bytes} bytes, session.max-message-bytes is {most}").into()
@@ -72,7 +72,7 @@ pub fn busy_key(key: &[u8]) -> ErrorReply {
     format!("BUSYKEY a session exists at key '{}'", quoted(key)).into()
 }
 
-/// `FORK` to a key that holds something, of whatever type.
+/// For a `FORK` to a key that holds something, of whatever type.
 #[cold]
 pub fn busy_destination(key: &[u8]) -> ErrorReply {
     format!("BUSYKEY a value exists at key '{}'", quoted(key)).into()
@@ -87,7 +87,7 @@ pub fn closed(at_ms: i64) -> ErrorReply {
     .into()
 }
 
-/// The id that a new session was to have is that of a session in the same directory.
+/// For a new session with the id of another one in the same directory.
 #[cold]
 pub fn busy_id(id: Uuid, key: &[u8]) -> ErrorReply {
     format!("BUSYKEY session {} exists at key '{}'", id.hyphenated(), quoted(key)).into()

@@ -1,4 +1,4 @@
-//! No panic reaches the server. Unwinding into C aborts the process and every client's data with it, so each command
+//! Catches panics before they reach the server. Unwinding into C aborts the process and every client's data with it, so each command
 //! and each callback runs its body in here; what is caught is counted, logged and answered as an error.
 
 use std::any::Any;

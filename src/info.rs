@@ -22,7 +22,7 @@ impl Count {
         }
     }
 
-    /// From one value to another, up or down.
+    /// Adds the difference of a part that went from one value to another, up or down.
     #[inline]
     fn moved(&self, from: u64, to: u64) {
         if from != to {
@@ -52,7 +52,7 @@ pub static CHECKPOINTS: Count = Count::new();
 pub static RESTORES: Count = Count::new();
 pub static PUBLISHED: Count = Count::new();
 
-/// A session came into being, in whatever way.
+/// Counts a session that came into being, in whatever way.
 pub fn session_added(gauges: Gauges) {
     ACTIVE_SESSIONS.add(1);
     session_changed(Gauges::default(), gauges);
@@ -78,7 +78,7 @@ pub fn session_changed(from: Gauges, to: Gauges) {
     BYTES_STORED.moved(from.bytes_stored, to.bytes_stored);
 }
 
-/// A key of anchors came into being, in whatever way.
+/// Counts a key of anchors that came into being, in whatever way.
 pub fn anchors_added() {
     ANCHORS.add(1);
 }

@@ -1,11 +1,12 @@
-//! Older layouts become sessions: on demand, by the first write, and for as long as a read takes.
+//! Legacy layouts become sessions: by `SESSION.MIGRATE`, by the first write, and in memory while a command reads one.
 //!
 //! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
 //! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
 
-use redis_session_core::layout::{self, Format, Migrated, Migration};
+use redis_session_core::layout::{self, Format};
 use redis_session_core::limits::{Limit, Limits};
 use redis_session_core::session::Now;
+use redis_session_core::session::{Migrated, Migration};
 use redis_session_core::Session;
 use uuid::Uuid;
 
@@ -14,23 +15,23 @@ use crate::ffi::{Arg, Ctx, Effect, ForeignKind, Found, ReadKey, Word, WRONGTYPE}
 use crate::value::session::SessionValue;
 use crate::{info, settings};
 
-/// A session that an older layout would become.
+/// A session made in memory of a legacy layout, not yet at its key.
 pub struct Pending {
     pub session: Session,
     pub done: Migrated,
     pub format: Format,
-    /// The layout's key's.
+    /// When the layout's key expires.
     pub expires_at_ms: Option<i64>,
 }
 
-/// How long a session lives whose layout lived until then: its ttl is the time that remains.
+/// The ttl of a session whose layout was to expire then: the time that remains, at least 1; 0 for none.
 pub fn ttl_ms_until(expires_at_ms: Option<i64>, now_ms: i64) -> u64 {
     expires_at_ms.map_or(0, |at_ms| at_ms.saturating_sub(now_ms).max(1) as u64)
 }
 
-/// What is at this key as a session, if it is of a layout that one key holds and that is recognised for certain.
+/// Makes a session of what is at this key, if that is a layout that one key holds and that is recognised for certain.
 ///
-/// Cost: O(bytes) of what is there, and of the first element only where that is not a layout's.
+/// Cost: O(bytes) of what is there; where its first element is not one of a layout, O(bytes) of that element.
 pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<Box<Pending>> {
     let (kind, expires_at_ms) = ctx.foreign_kind(key);
     if !matches!(kind, ForeignKind::String | ForeignKind::List) {
@@ -57,7 +58,7 @@ pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<B
     }))
 }
 
-/// The facts of a migration that replicas could not take from the layout itself: what it is, the id, and the limits.
+/// Adds the facts of a migration that replicas could not take from the layout itself: what it is, the id, and the limits.
 pub fn add_facts(effect: &mut Effect<'_>, format: Format, session: &Session) {
     effect
         .word(Word::Format)
@@ -99,7 +100,7 @@ pub fn record(ctx: &Ctx, key: &[u8], format: Format, done: &Migrated) {
     }
 }
 
-/// A key opened to be read as a session: one, or a layout that reads as one.
+/// A key opened to be read: it holds a session, or a legacy layout that is read as one.
 pub enum Reading<'c> {
     Key(ReadKey<'c, SessionValue>),
     Legacy(Box<Pending>),
@@ -124,7 +125,7 @@ impl<'c> Reading<'c> {
             content_ms: now_ms,
             compress_after_bytes: 0,
         };
-        // It has no id yet, and an invented one would be another each time.
+        // It has no id yet; one made up here would differ with each read.
         match of_key_alone(ctx, key, Uuid::nil(), now) {
             Some(pending) => Ok(Reading::Legacy(pending)),
             None => Err(WRONGTYPE.into()),

@@ -1,12 +1,13 @@
 //! Pub/sub: what is recorded is published on the channel `__session@<db>__:<key>`, as `{"key","seq","kind","type","agentId",
 //! "timestamp"}`, absent things as null. `session.publish` says what: nothing, events (the default), or messages too.
 
-use redis_session_core::{json, time};
+use redis_session_core::text::{json, time};
 
 use crate::ffi::{Arg, Ctx};
+use crate::write::Settled;
 use crate::{info, settings};
 
-/// What `session.publish` must be at least.
+/// The least setting of `session.publish` with which something is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Events = 1,
@@ -35,27 +36,33 @@ pub fn may_be_on(level: Level) -> bool {
     settings::PUBLISH.get() >= level as i32
 }
 
-/// Lets those that wait for `key` read what has just been recorded there, and publishes it.
-pub fn recorded(ctx: &Ctx, key: Arg<'_>, publication: Publication<'_>) {
-    ctx.signal_ready(key);
-    one(ctx, key, publication);
+/// Wakes the readers that block on the key and publishes what has just been recorded there.
+pub fn recorded(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
+    ctx.signal_ready(settled.key());
+    one(ctx, settled, publication);
 }
 
-/// Publishes what is no message, where the setting says so.
-pub fn one(ctx: &Ctx, key: Arg<'_>, publication: Publication<'_>) {
+/// Publishes something other than a message, where the setting says so.
+pub fn one(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     if is_on(ctx, Level::Events) {
-        publish(ctx, key, [publication]);
+        publish(ctx, settled, [publication]);
     }
 }
 
-/// Publishes what was recorded at `key`, where [`is_on`] said so.
-pub fn publish<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
+/// Publishes what was recorded, where [`is_on`] said so.
+#[inline(always)]
+pub fn publish<'a>(ctx: &Ctx, settled: &Settled<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
+    publish_at(ctx, settled.key(), publications);
+}
+
+#[inline(never)]
+fn publish_at<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
     let mut channel = Vec::with_capacity(32 + key.bytes().len());
     channel.extend_from_slice(b"__session@");
     json::write_u64(&mut channel, ctx.selected_db() as u64);
     channel.extend_from_slice(b"__:");
     channel.extend_from_slice(key.bytes());
-    // A key is bytes, JSON is text: what is not UTF-8 shows as U+FFFD; the channel has the bytes.
+    // A key is bytes, JSON is text: what is not UTF-8 becomes U+FFFD here, while the channel's name has the bytes.
     let key = String::from_utf8_lossy(key.bytes());
     for publication in publications {
         ctx.publish(&channel, &payload(&key, &publication));

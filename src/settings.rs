@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redis_session_core::limits::Limits;
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::text::time::MAX_TIME_MS;
 
 use crate::ffi::{Boolean, Choice, Integer, Setting};
 

@@ -1,9 +1,7 @@
 //! `SESSION.AGENT`: who works on a session, and whose turn it is.
 
-use redis_session_core::agent::{Joined, LeaseHeld, HANDOFF};
-use redis_session_core::session::Changed;
-use redis_session_core::time::MAX_TIME_MS;
-use smallvec::SmallVec;
+use redis_session_core::session::{Joined, LeaseHeld, HANDOFF};
+use redis_session_core::text::time::MAX_TIME_MS;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE as LEASE_OPTION};
 use crate::args::{self, is, once, Cursor, WriteOptions};
@@ -12,7 +10,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, key, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.AGENT",
@@ -171,25 +169,22 @@ impl Handler for AgentJoin {
             .map(|meta| args::object(ctx, meta.bytes(), "META"))
             .transpose()?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open(ctx, key)?;
-        target.check_guards(&options, &moment)?;
-        let new_session = target.create_if_missing(&options, &moment);
-        let joined = target.change_beside_messages(|session| session.join(agent, meta, !moment.obeys, moment.now));
-        let joined = joined.unwrap_or(Joined::Known);
-        if let Joined::Full { max_agents } = joined {
-            return Err(error::too_many_agents(max_agents));
-        }
-        let last_seq = target.session().map_or(0, |session| session.last_seq());
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let limits_enforced = !moment.obeys;
+        let guarded = Opened::or_new(ctx, key)?.guard_as_given(&options, &moment)?;
+        let (joined, changed) = guarded.attempt(|session| {
+            let joined = session.join(agent, meta, limits_enforced, moment.now);
+            joined.map_err(|full| error::too_many_agents(full.max_agents))
+        })?;
         let is_new = joined == Joined::New;
+        let last_seq = changed.session().last_seq();
+        let settled = changed.settle();
         ctx.reply_i64(i64::from(is_new));
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect.word(Word::Join).arg(key).arg(args[3]);
         if let Some(meta) = meta_arg {
             effect.word(Word::Meta).arg(meta);
         }
-        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.agent"]);
+        settled.publish(ctx, effect, &[], &[c"session.agent"]);
         if is_new {
             let publication = Publication {
                 seq: last_seq,
@@ -198,7 +193,7 @@ impl Handler for AgentJoin {
                 agent: Some(agent),
                 time_ms: moment.now.content_ms,
             };
-            publish::one(ctx, key, publication);
+            publish::one(ctx, &settled, publication);
         }
         Ok(())
     }
@@ -210,21 +205,13 @@ impl Handler for AgentLeave {
         let agent = args::text(args[3].bytes(), "agent")?;
         let options = WriteOptions::rest(ctx, Cursor::at(args, 4))?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check_guards(&options, &moment)?;
-        let left = target
-            .change_beside_messages(|session| session.leave(agent, moment.now))
-            .unwrap_or(false);
-        let settled = target.settle(&options, &moment, left);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.guard_as_given(&options, &moment)?;
+        let (left, changed) = guarded.change(|session| session.leave(agent, moment.now));
+        let settled = changed.settle();
         ctx.reply_i64(i64::from(left));
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect.word(Word::Leave).arg(key).arg(args[3]);
-        let changed = Changed {
-            count: u64::from(left),
-            evicted: 0,
-        };
-        settled.finish(ctx, key, effect, &[], changed, c"session.agent");
+        settled.publish(ctx, effect, &[], left.then_some(c"session.agent").as_slice());
         Ok(())
     }
 }
@@ -256,30 +243,26 @@ impl Handler for AgentHandOff {
         let (options, note_arg) = parse_options(ctx, Cursor::at(args, 5), "NOTE")?;
         let note = note_arg.map(|note| args::text(note.bytes(), "NOTE")).transpose()?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check_guards(&options, &moment)?;
-        let handed = target.change_beside_messages(|session| session.hand_off(from, to, note, moment.now));
-        let (seq, lease_token) = handed.unwrap_or((0, 0));
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.guard_as_given(&options, &moment)?;
+        let (handed, changed) = guarded.change(|session| session.hand_off(from, to, note, moment.now));
+        let settled = changed.settle();
         ctx.reply_array(2);
-        ctx.reply_i64(seq as i64);
-        ctx.reply_i64(lease_token as i64);
+        ctx.reply_i64(handed.event_seq as i64);
+        ctx.reply_i64(handed.lease_token as i64);
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect.word(Word::Handoff).args(args[2..5].iter().copied());
         if let Some(note) = note_arg {
             effect.word(Word::Note).arg(note);
         }
-        let changed = Changed { count: 1, evicted: 0 };
-        settled.finish(ctx, key, effect, &[], changed, c"session.agent");
+        settled.publish(ctx, effect, &[], &[c"session.agent"]);
         let publication = Publication {
-            seq,
+            seq: handed.event_seq,
             kind: "event",
             type_name: Some(HANDOFF),
             agent: Some(from),
             time_ms: moment.now.content_ms,
         };
-        publish::recorded(ctx, key, publication);
+        publish::recorded(ctx, &settled, publication);
         Ok(())
     }
 }
@@ -306,15 +289,13 @@ impl Handler for AgentLease {
         let moment = Moment::of(ctx, &options);
         let now_ms = moment.now.now_ms;
         let expires_at_ms = at_ms.unwrap_or((now_ms + for_ms).min(MAX_TIME_MS));
-        let mut target = Target::open_existing(ctx, key)?;
-        let leased = target.change(|session| session.lease(agent, expires_at_ms, !moment.obeys, moment.now));
-        let lease_token = match leased {
-            Some(Ok(token)) => token,
-            Some(Err(held)) => return Err(held_by_another(&held)),
-            None => return Err(error::no_session(key.bytes())),
-        };
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.unguarded(&options, &moment);
+        let limits_enforced = !moment.obeys;
+        let (lease_token, changed) = guarded.attempt(|session| {
+            let leased = session.lease(agent, expires_at_ms, limits_enforced, moment.now);
+            leased.map_err(|held| held_by_another(&held))
+        })?;
+        let settled = changed.settle();
         ctx.reply_i64(lease_token as i64);
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect
@@ -323,8 +304,7 @@ impl Handler for AgentLease {
             .arg(args[3])
             .word(Word::PxAt)
             .int(expires_at_ms);
-        settled.add_to(&mut effect);
-        settled.publish(ctx, key, &[&effect], &[]);
+        settled.publish(ctx, effect, &[], &[]);
         Ok(())
     }
 }
@@ -341,24 +321,21 @@ impl Handler for AgentRelease {
         let options = WriteOptions::default();
         let mut moment = Moment::of(ctx, &options);
         moment.obeys = ctx.obeys_primary();
-        let mut target = Target::open_existing(ctx, key)?;
-        // A primary has found the lease alive; by the clock of who follows, it may have passed.
+        // The primary has found the lease alive; by a replica's clock it may have passed.
         let now_ms = if moment.obeys { 0 } else { moment.now.now_ms };
-        // Looked at before the change: a refusal must not migrate an older layout.
-        let living = target.session().and_then(|session| session.living_lease(now_ms));
-        if living.is_none_or(|lease| lease.token != lease_token) {
-            return Err(error::lease_lost(lease_token));
-        }
-        target.change(|session| session.release(lease_token, now_ms));
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.unguarded(&options, &moment);
+        let (_, changed) = guarded.attempt(|session| {
+            let released = session.release(lease_token, now_ms);
+            match released.result {
+                true => Ok(released),
+                false => Err(error::lease_lost(lease_token)),
+            }
+        })?;
+        let settled = changed.settle();
         ctx.reply_i64(1);
         let mut effect = ctx.effect(c"SESSION.AGENT");
         effect.word(Word::Release).arg(key).arg(args[3]);
-        // It has no place for an expiry.
-        let slid = settled.expiry_effect(ctx, key);
-        let effects: SmallVec<[&_; 2]> = std::iter::once(&effect).chain(&slid).collect();
-        settled.publish(ctx, key, &effects, &[]);
+        settled.publish_bare(ctx, Some(&effect), &[]);
         Ok(())
     }
 }

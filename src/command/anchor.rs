@@ -1,15 +1,15 @@
 //! `SESSION.ANCHOR`: what recent sessions did to an entity.
 
 use redis_session_core::anchor::{check_number, Added, Anchor, AnchorBounds, NewAnchor, Number};
-use redis_session_core::session::MAX_TEXT_BYTES;
+use redis_session_core::text::MAX_TEXT_BYTES;
 use redis_session_core::Anchors;
 
 use super::{help, limit_option, AT};
 use crate::args::{self, is, once, Cursor, WriteOptions};
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Found, Handler, Word, WRONGTYPE};
+use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, block, key, many, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::anchors::AnchorsValue;
-use crate::write::Moment;
+use crate::write::{Moment, PlainKey};
 use crate::{error, settings};
 
 pub const COMMAND: Command = Command {
@@ -76,12 +76,12 @@ struct Request<'a> {
     outcome: Option<&'a str>,
     checkpoint_id: Option<u64>,
     impacts: Option<Vec<&'a str>>,
-    /// The same as they came, for replicas.
+    /// The ids of `IMPACTS` as they came, for replicas.
     impact_args: Args<'a>,
     perf: Option<Number<'a>>,
     maxlen: Option<u64>,
     max_age_ms: Option<u64>,
-    /// Of them only the times.
+    /// Only the times of `<w>` are accepted.
     options: WriteOptions,
 }
 
@@ -127,7 +127,8 @@ impl Handler for AnchorAdd {
         let key = args[2];
         let session_id = args::text(args[3].bytes(), "session-id")?;
         let request = parse_add(ctx, args)?;
-        let now = Moment::of(ctx, &request.options).now;
+        let moment = Moment::of(ctx, &request.options);
+        let now = moment.now;
         let new = NewAnchor {
             session_id,
             outcome: request.outcome,
@@ -142,44 +143,28 @@ impl Handler for AnchorAdd {
                 .max_age_ms
                 .unwrap_or(settings::ANCHOR_MAX_AGE_S.get() as u64 * 1000),
         };
-        let mut target = ctx.open_key_write::<AnchorsValue>(key);
-        let (added, is_deleted) = match target.get_mut() {
-            Found::WrongType => return Err(WRONGTYPE.into()),
-            Found::Value(value) => {
+        let mut opened = PlainKey::<AnchorsValue>::open(ctx, key)?;
+        let added = match opened.value_mut() {
+            Some(value) => {
                 let added = value.add(&new, bounds, now.now_ms);
-                (added, added.kept == 0)
+                if added.kept == 0 {
+                    opened.delete();
+                }
+                added
             }
-            Found::Missing => {
+            None => {
                 let mut anchors = Anchors::default();
                 let kept = anchors.add(&new, bounds, now.now_ms).kept;
                 if kept > 0 {
-                    target.set_value(AnchorsValue::new(anchors));
+                    opened.put(AnchorsValue::new(anchors));
                 }
-                (
-                    Added {
-                        kept,
-                        changed: kept > 0,
-                    },
-                    false,
-                )
+                // Without anchors there is no key, as before.
+                let changed = kept > 0;
+                Added { kept, changed }
             }
         };
-        if is_deleted {
-            target.delete();
-        }
-        drop(target);
+        let settled = opened.settle(&moment, added.changed);
         ctx.reply_i64(added.kept as i64);
-        if is_deleted {
-            let mut deletion = ctx.effect(c"DEL");
-            deletion.arg(key);
-            ctx.replicate(&deletion);
-            ctx.signal_modified(key);
-            ctx.notify_generic(c"del", key);
-            return Ok(());
-        }
-        if !added.changed {
-            return Ok(());
-        }
 
         let mut effect = ctx.effect(c"SESSION.ANCHOR");
         effect.word(Word::Add).arg(key).arg(args[3]);
@@ -200,12 +185,7 @@ impl Handler for AnchorAdd {
         }
         effect.word(Word::MaxLen).int(bounds.maxlen as i64);
         effect.word(Word::MaxAge).int(bounds.max_age_ms as i64);
-        effect.word(Word::At).int(now.content_ms);
-        if now.now_ms != now.content_ms {
-            effect.word(Word::Now).int(now.now_ms);
-        }
-        ctx.replicate(&effect);
-        ctx.signal_modified(key);
+        settled.publish(ctx, effect, &[], &[]);
         Ok(())
     }
 }

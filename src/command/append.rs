@@ -2,21 +2,20 @@
 
 use std::ffi::CStr;
 
-use redis_session_core::dedup::Seen;
-use redis_session_core::hash::fingerprint;
-use redis_session_core::json;
-use redis_session_core::message::{self, Draft, ToolCall};
+use redis_session_core::body::{self, Draft, ToolCall};
 use redis_session_core::session::Incoming;
+use redis_session_core::session::Seen;
+use redis_session_core::text::hash::fingerprint;
+use redis_session_core::text::json;
 
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Found, Handler, Word};
+use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Handler, Word};
 use crate::publish::{self, Level, Publication};
 use crate::table::{
     arg, block, flag, key, many, many_token, one_of, opt, token, Access, ArgSpec, Command, KeySpec, Kind,
 };
-use crate::value::session::SessionValue;
-use crate::write::{self, publish_unheard, Moment, NewSession, Settled, Target};
+use crate::write::{Moment, Opened};
 use crate::{error, info};
 
 /// `MSG role content …` as `COMMAND DOCS` shows it.
@@ -87,7 +86,7 @@ struct Request<'a> {
     tokens: Option<u32>,
     options: WriteOptions,
     tail: Tail<'a>,
-    /// From the `MSG` or `JSON` on, as it came.
+    /// The words from `MSG` or `JSON` on, as they came.
     tail_args: Args<'a>,
 }
 
@@ -140,7 +139,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     Ok(request)
 }
 
-/// `MSG role content [NAME v] …` or `JSON body [body …]`; the cursor stands behind the first word.
+/// Parses `MSG role content [NAME v] …` or `JSON body [body …]`; the cursor stands behind the first word.
 pub fn parse_tail<'a>(cursor: &mut Cursor<'a>) -> args::Result<Tail<'a>> {
     let word = cursor.rest_from_last()[0];
     if is(word, "JSON") {
@@ -183,7 +182,7 @@ pub fn parse_tail<'a>(cursor: &mut Cursor<'a>) -> args::Result<Tail<'a>> {
     Ok(Tail::Msg(Box::new(draft)))
 }
 
-/// A text argument of a message; what is not UTF-8 makes no message.
+/// Reads a text argument of a message; one that is not UTF-8 is `BADMESSAGE`.
 fn part<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
     content_of(bytes, name)?;
     args::text(bytes, name)
@@ -195,9 +194,9 @@ fn content_of<'a>(bytes: &'a [u8], name: &str) -> args::Result<&'a str> {
 }
 
 /// Reads one body. Bodies are numbered from 1.
-pub fn read_body<'a>(ctx: &Ctx, body: &'a [u8], number: usize, of: usize) -> args::Result<message::Facts<'a>> {
+pub fn read_body<'a>(ctx: &Ctx, body: &'a [u8], number: usize, of: usize) -> args::Result<body::Facts<'a>> {
     args::check_size(ctx, body, || format!("message {number} of {of}"))?;
-    message::read(body).map_err(|why| not_an_object(why, number, of))
+    body::read(body).map_err(|why| not_an_object(why, number, of))
 }
 
 #[cold]
@@ -208,54 +207,40 @@ fn not_an_object(why: json::Error, number: usize, of: usize) -> ErrorReply {
 
 impl Handler for Append {
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
-        if let [_, key, word, body] = args {
-            if is(*word, "JSON") && is_told_to_nobody(ctx) && append_plain(ctx, *key, *body)? {
-                return Ok(());
-            }
+        match args {
+            [_, key, word, body] if is(*word, "JSON") => append_body(ctx, args, *key, body.bytes()),
+            _ => append(ctx, args),
         }
-        append(ctx, args)
     }
 }
 
-/// Neither replicas nor subscribers to messages are told of an append.
-#[inline]
-fn is_told_to_nobody(ctx: &Ctx) -> bool {
-    !ctx.is_heard() && !publish::may_be_on(Level::All)
-}
-
-/// `key JSON body` to a session that is there, while nobody listens: most of all appends. The same as [`append`] without everything that
-/// an option, a new session or a replica would ask for. False, and nothing done, if it is not that case.
+/// Appends one JSON body, without options, to a session that is there: most of all appends. The steps are those of [`append`], of which the
+/// compiler leaves out what an option or a new session would ask for.
 #[inline(always)]
-fn append_plain(ctx: &mut Ctx, key: Arg<'_>, body: Arg<'_>) -> Result<bool, ErrorReply> {
-    let body = body.bytes();
+fn append_body<'a>(ctx: &mut Ctx, args: Args<'a>, key: Arg<'a>, body: &[u8]) -> Result<(), ErrorReply> {
     args::check_size(ctx, body, || "message 1 of 1".to_owned())?;
-    // Looked at where it was read to: it is large to move.
-    let read = message::read(body);
+    // Used by reference: moving it costs more than looking at it.
+    let read = body::read(body);
     let facts = match &read {
         Ok(facts) => facts,
         Err(why) => return Err(not_an_object(*why, 1, 1)),
     };
-    let options = WriteOptions::default();
-    let moment = Moment::of(ctx, &options);
-    let now = moment.now;
-    // Without a `Target`: it is made for more than this, and costs for it.
-    let mut opened = ctx.open_key_write::<SessionValue>(key);
-    let Found::Value(value) = opened.get_mut() else {
-        return Ok(false);
+    let moment = Moment::of(ctx, &WriteOptions::NONE);
+    let Some(opened) = Opened::if_there(ctx, key)? else {
+        return append(ctx, args);
     };
-    if value.session().may_be_leased() {
-        write::check_session(ctx, value.session(), &options, &moment)?;
-    }
-    let appended = value.change(|session| session.append_one(facts, body, now));
-    write::slide(&mut opened, now.now_ms);
-    drop(opened);
+    let guarded = opened.guard(&WriteOptions::NONE, &moment)?;
+    let (seq, changed) = guarded.change(|session| session.append_one(facts, body, moment.now));
+    let settled = changed.settle();
 
     info::APPENDED.add(1);
-    info::EVICTED.add(appended.evicted);
-    ctx.reply_i64(appended.last_seq as i64);
-    publish_unheard(ctx, key, events(appended.evicted));
+    ctx.reply_i64(seq as i64);
+    settled.publish_built(ctx, |ctx| effect(ctx, key, &Request::default()), &args[2..], EVENTS);
     ctx.signal_ready(key);
-    Ok(true)
+    if publish::is_on(ctx, Level::All) {
+        publish::publish(ctx, &settled, [publication(seq, facts, &moment)]);
+    }
+    Ok(())
 }
 
 #[inline(never)]
@@ -290,7 +275,7 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
             &several
         }
         Tail::Msg(draft) => {
-            composed = message::compose(draft, moment.now.content_ms);
+            composed = body::compose(draft, moment.now.content_ms);
             let facts = read_body(ctx, &composed, 1, 1)?;
             single = [Incoming {
                 facts,
@@ -301,9 +286,9 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         }
     };
 
-    let mut target = Target::open(ctx, key)?;
+    let opened = Opened::or_new(ctx, key)?;
     let print = request.dedup.map(|token| (token, tail_fingerprint(request.tail_args)));
-    match (target.session(), print) {
+    match (opened.session(), print) {
         (Some(session), Some((token, print))) if !moment.obeys => match session.seen(token, print) {
             Seen::Never => {}
             Seen::Repeated { seq } => {
@@ -322,55 +307,35 @@ fn append(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply> {
         }
         _ => {}
     }
-    target.check(&request.options, &moment)?;
-    let new = target.create_if_missing(&request.options, &moment);
+    let guarded = opened.guard(&request.options, &moment)?;
     let mut evicted: Option<Vec<Vec<u8>>> = request.evicted.then(Vec::new);
-    let appended = target.change(|session| {
+    let (last_seq, changed) = guarded.change(|session| {
         let appended = session.append(batch, request.maxlen, moment.now, evicted.as_mut());
         if let Some((token, print)) = print {
             session.remember(token, print);
         }
         appended
     });
-    let Some(appended) = appended else {
-        return Err(error::no_session(key.bytes()));
-    };
-    let settled = target.settle(&request.options, &moment, true);
-    drop(target);
+    let settled = changed.settle();
 
     info::APPENDED.add(batch.len() as u64);
-    info::EVICTED.add(appended.evicted);
-    reply(ctx, appended.last_seq, evicted.as_deref());
-
-    let events = events(appended.evicted);
-    if new.is_none() && !ctx.is_heard() {
-        settled.publish_unheard(ctx, key, events);
-    } else {
-        replicate(ctx, key, &request, &settled, new.as_ref(), events);
-    }
+    reply(ctx, last_seq, evicted.as_deref());
+    settled.publish_built(ctx, |ctx| effect(ctx, key, &request), request.tail_args, EVENTS);
     ctx.signal_ready(key);
     if publish::is_on(ctx, Level::All) {
-        let first_seq = appended.last_seq + 1 - batch.len() as u64;
-        let publications = (first_seq..).zip(batch).map(|(seq, message)| Publication {
-            seq,
-            kind: "message",
-            type_name: Some(message.facts.role.as_str()),
-            agent: None,
-            time_ms: message.facts.time_ms.unwrap_or(moment.now.content_ms),
-        });
-        publish::publish(ctx, key, publications);
+        let first_seq = last_seq + 1 - batch.len() as u64;
+        let publications = (first_seq..).zip(batch);
+        let publications = publications.map(|(seq, message)| publication(seq, &message.facts, &moment));
+        publish::publish(ctx, &settled, publications);
     }
     Ok(())
 }
 
-fn replicate<'a>(
-    ctx: &mut Ctx,
-    key: Arg<'a>,
-    request: &Request<'a>,
-    settled: &Settled,
-    new: Option<&NewSession<'_>>,
-    events: &[&CStr],
-) {
+/// The event that subscribers to the key get.
+const EVENTS: &[&CStr] = &[c"session.append"];
+
+/// The replicated command without its facts and its messages.
+fn effect<'a>(ctx: &Ctx, key: Arg<'a>, request: &Request<'_>) -> Effect<'a> {
     let mut effect = ctx.effect(c"SESSION.APPEND");
     effect.arg(key);
     if let Some(token) = request.dedup {
@@ -382,21 +347,21 @@ fn replicate<'a>(
     if let Some(tokens) = request.tokens {
         effect.word(Word::Tokens).int(i64::from(tokens));
     }
-    settled.publish_with_creation(ctx, key, new, effect, request.tail_args, events);
+    effect
 }
 
-/// What subscribers to the key are told.
-#[inline(always)]
-fn events(evicted: u64) -> &'static [&'static CStr] {
-    const EVENTS: &[&CStr] = &[c"session.append", c"session.evict"];
-    if evicted > 0 {
-        EVENTS
-    } else {
-        &EVENTS[..1]
+/// What the channel's subscribers get of a message.
+fn publication<'m>(seq: u64, facts: &'m body::Facts<'_>, moment: &Moment) -> Publication<'m> {
+    Publication {
+        seq,
+        kind: "message",
+        type_name: Some(facts.role.as_str()),
+        agent: None,
+        time_ms: facts.time_ms.unwrap_or(moment.now.content_ms),
     }
 }
 
-/// What makes two appends the same: their arguments from `MSG` or `JSON` on, the word itself in any case.
+/// The fingerprint by which `DEDUP` tells appends apart: of the arguments from `MSG` or `JSON` on, that word in any case.
 fn tail_fingerprint(tail: Args<'_>) -> u128 {
     let kind: &[u8] = if is(tail[0], "MSG") { b"MSG" } else { b"JSON" };
     fingerprint(std::iter::once(kind).chain(tail[1..].iter().map(|arg| arg.bytes())))

@@ -1,18 +1,17 @@
 //! `SESSION.CHECKPOINT`: moments of a session to come back to, and what recovers it from elsewhere.
 
-use redis_session_core::checkpoint::{NewCheckpoint, RESTORED};
-use redis_session_core::json;
-use redis_session_core::session::Changed;
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::session::{Checkpoint, NewCheckpoint, RESTORED};
+use redis_session_core::text::json;
+use redis_session_core::text::time::MAX_TIME_MS;
 
 use super::remove::parse_seqs;
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
-use crate::ffi::{entry, entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler, Word};
+use crate::ffi::{entry, entry_with_keys, Arg, Args, Ctx, Effect, ErrorReply, FindsKeys, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 use crate::{error, info, settings};
 
 pub const COMMAND: Command = Command {
@@ -188,7 +187,7 @@ fn parse_create<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
     Ok(request)
 }
 
-/// A primary's summary may be merged from impacts, each as deep as JSON may be: it is deeper than a client's by one.
+/// Reads the value of `SUMMARY`. A primary's may have been merged from impacts that are each as deep as JSON may be: it may be one deeper.
 fn summary_of<'a>(ctx: &Ctx, summary: Arg<'a>) -> args::Result<&'a str> {
     match args::object(ctx, summary.bytes(), "SUMMARY") {
         Err(_) if ctx.obeys_primary() && json::is_composed_object(summary.bytes()) => {
@@ -214,86 +213,56 @@ impl Handler for CheckpointCreate {
         let moment = Moment::of(ctx, &options);
         let now_ms = moment.now.now_ms;
         let grace_ms = grace_s.unwrap_or_else(|| settings::CHECKPOINT_GRACE_S.get()) * 1000;
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let id = target
-            .change_beside_messages(|session| session.make_checkpoint(&new, moment.now))
-            .unwrap_or(0);
-        let Some((session_id, made)) = target
-            .session()
-            .and_then(|session| Some((session.id(), session.checkpoint(id)?)))
-        else {
-            return Err(error::no_checkpoint(id, key.bytes()));
-        };
-        let reference = store.map(|destination| (destination, made.json(session_id)));
+        let later = |at_ms: i64| at_ms.saturating_add(grace_ms).min(MAX_TIME_MS);
+        if new.close && options.expiry.is_none() && !moment.obeys {
+            options.expiry = Some(Expiry::At { ms: later(now_ms) });
+        }
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (made, changed) = guarded.change(|session| session.make_checkpoint(&new, moment.now));
+        let reference = store.map(|destination| (destination, made.json(changed.session().id())));
         let mut effect = ctx.effect(c"SESSION.CHECKPOINT");
         effect.word(Word::Create).arg(key);
-        for (word, text) in [
-            (Word::Label, made.label.as_deref()),
-            (Word::Outcome, made.outcome.as_deref()),
-            (Word::Summary, Some(made.summary.as_str())),
-        ] {
-            if let Some(text) = text {
-                effect.word(word).bytes(text.as_bytes());
-            }
-        }
-        effect.word(Word::Refs).int(made.refs.len() as i64);
-        for entity in &made.refs {
-            effect.bytes(entity.as_bytes());
-        }
+        add_to(&mut effect, &made);
         if new.trim {
             effect.word(Word::Trim);
         }
         if new.close {
             effect.word(Word::Close);
-            if options.expiry.is_none() && !moment.obeys {
-                options.expiry = Some(Expiry::At {
-                    ms: now_ms.saturating_add(grace_ms).min(MAX_TIME_MS),
-                });
-            }
         }
-        let settled = target.settle(&options, &moment, true);
-        let session_expires_at_ms = if settled.deleted {
-            Some(now_ms)
-        } else {
-            target.expires_at_ms()
-        };
-        drop(target);
+        let (settled, expires_at_ms) = changed.settle_and_look();
         info::CHECKPOINTS.add(1);
-        ctx.reply_i64(id as i64);
-        settled.add_to(&mut effect);
+        ctx.reply_i64(made.id as i64);
         let events = [c"session.checkpoint", c"session.close"];
-        settled.publish(ctx, key, &[&effect], if new.close { &events } else { &events[..1] });
+        settled.publish(ctx, effect, &[], if new.close { &events } else { &events[..1] });
         if let Some((destination, json)) = reference {
-            let expires_at_ms = session_expires_at_ms.map(|at_ms| at_ms.saturating_add(grace_ms).min(MAX_TIME_MS));
-            store_reference(ctx, destination, &json, expires_at_ms);
+            settled.store_string(ctx, destination, &json, expires_at_ms.map(later));
         }
         let publication = Publication {
-            seq: id,
+            seq: made.id,
             kind: "checkpoint",
             type_name: None,
             agent: None,
             time_ms: moment.now.content_ms,
         };
-        publish::recorded(ctx, key, publication);
+        publish::recorded(ctx, &settled, publication);
         Ok(())
     }
 }
 
-/// As `SET` with `PXAT` does, for this key, its watchers and replicas.
-fn store_reference(ctx: &mut Ctx, key: Arg<'_>, json: &[u8], expires_at_ms: Option<i64>) {
-    ctx.set_string(key, json, expires_at_ms);
-    let mut effect = ctx.effect(c"SET");
-    effect.arg(key).bytes(json);
-    if let Some(at_ms) = expires_at_ms {
-        effect.word(Word::PxAt).int(at_ms);
+/// Adds what was recorded to a replicated `SESSION.CHECKPOINT CREATE`.
+fn add_to(effect: &mut Effect<'_>, made: &Checkpoint) {
+    for (word, text) in [
+        (Word::Label, made.label.as_deref()),
+        (Word::Outcome, made.outcome.as_deref()),
+        (Word::Summary, Some(made.summary.as_str())),
+    ] {
+        if let Some(text) = text {
+            effect.word(word).bytes(text.as_bytes());
+        }
     }
-    ctx.replicate(&effect);
-    drop(effect);
-    ctx.signal_modified(key);
-    ctx.notify_string(c"set", key);
-    if expires_at_ms.is_some() {
-        ctx.notify_generic(c"expire", key);
+    effect.word(Word::Refs).int(made.refs.len() as i64);
+    for entity in &made.refs {
+        effect.bytes(entity.as_bytes());
     }
 }
 
@@ -332,21 +301,21 @@ impl Handler for CheckpointDel {
         let ids = parse_seqs(&mut cursor, "checkpoint-id")?;
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let count = target
-            .change_beside_messages(|session| session.drop_checkpoints(&ids, moment.now))
-            .unwrap_or(0);
-        let settled = target.settle(&options, &moment, count > 0);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (count, changed) = guarded.change(|session| session.drop_checkpoints(&ids, moment.now));
+        let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.CHECKPOINT");
         effect
             .word(Word::Del)
             .arg(key)
             .args(args[3..3 + ids.len()].iter().copied());
-        let changed = Changed { count, evicted: 0 };
-        settled.finish(ctx, key, effect, &[], changed, c"session.checkpoint");
+        settled.publish(
+            ctx,
+            effect,
+            &[],
+            (count > 0).then_some(c"session.checkpoint").as_slice(),
+        );
         Ok(())
     }
 }
@@ -357,31 +326,25 @@ impl Handler for CheckpointRestore {
         let id = args::counter(args[3].bytes(), "checkpoint-id")?;
         let options = WriteOptions::rest(ctx, Cursor::at(args, 4))?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        // Looked for before the change: a refusal must not migrate an older layout.
-        if target.session().and_then(|session| session.checkpoint(id)).is_none() {
-            return Err(error::no_checkpoint(id, key.bytes()));
-        }
-        let restored = target.change(|session| session.restore(id, moment.now)).flatten();
-        let (seq, evicted) = restored.unwrap_or_default();
-        let version = target.session().map_or(0, |session| session.version());
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (restored, changed) = guarded.attempt(|session| {
+            let restored = session.restore(id, moment.now);
+            restored.ok_or_else(|| error::no_checkpoint(id, key.bytes()))
+        })?;
+        let settled = changed.settle();
         info::RESTORES.add(1);
-        ctx.reply_i64(version as i64);
+        ctx.reply_i64(restored.version as i64);
         let mut effect = ctx.effect(c"SESSION.CHECKPOINT");
         effect.word(Word::Restore).arg(key).arg(args[3]);
-        let changed = Changed { count: 1, evicted };
-        settled.finish(ctx, key, effect, &[], changed, c"session.restore");
+        settled.publish(ctx, effect, &[], &[c"session.restore"]);
         let publication = Publication {
-            seq,
+            seq: restored.event_seq,
             kind: "event",
             type_name: Some(RESTORED),
             agent: None,
             time_ms: moment.now.content_ms,
         };
-        publish::recorded(ctx, key, publication);
+        publish::recorded(ctx, &settled, publication);
         Ok(())
     }
 }

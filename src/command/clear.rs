@@ -4,7 +4,7 @@ use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{Cursor, WriteOptions};
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{key, Access, Command, KeySpec};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.CLEAR",
@@ -28,15 +28,13 @@ impl Handler for Clear {
         let cursor = Cursor::after_key(args);
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let changed = target.change(|session| session.clear(moment.now)).unwrap_or_default();
-        let settled = target.settle(&options, &moment, changed.is_any());
-        drop(target);
-        ctx.reply_i64(changed.count as i64);
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (count, changed) = guarded.change(|session| session.clear(moment.now));
+        let settled = changed.settle();
+        ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.CLEAR");
         effect.arg(key);
-        settled.finish(ctx, key, effect, &[], changed, c"session.clear");
+        settled.publish(ctx, effect, &[], (count > 0).then_some(c"session.clear").as_slice());
         Ok(())
     }
 }

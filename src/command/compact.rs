@@ -1,6 +1,6 @@
 //! `SESSION.COMPACT`: a summary in place of the older part of a conversation.
 
-use redis_session_core::message;
+use redis_session_core::body;
 use redis_session_core::session::Incoming;
 
 use super::append::{parse_tail, read_body, Tail, MSG};
@@ -9,7 +9,7 @@ use crate::args::{self, is, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, key, one_of, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.COMPACT",
@@ -85,7 +85,7 @@ impl Handler for Compact {
         let body = match &request.tail {
             Tail::Json(bodies) => bodies[0].bytes(),
             Tail::Msg(draft) => {
-                composed = message::compose(draft, moment.now.content_ms);
+                composed = body::compose(draft, moment.now.content_ms);
                 &composed
             }
         };
@@ -94,17 +94,14 @@ impl Handler for Compact {
             body,
             tokens: None,
         };
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&request.options, &moment)?;
-        let changed = target
-            .change(|session| session.compact(request.upto, &summary, moment.now))
-            .unwrap_or_default();
-        let settled = target.settle(&request.options, &moment, changed.is_any());
-        drop(target);
-        ctx.reply_i64(changed.count as i64);
+        let guarded = Opened::existing(ctx, key)?.guard(&request.options, &moment)?;
+        let (count, changed) = guarded.change(|session| session.compact(request.upto, &summary, moment.now));
+        let settled = changed.settle();
+        ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.COMPACT");
         effect.arg(key).word(Word::Upto).int(request.upto as i64);
-        settled.finish(ctx, key, effect, request.tail_args, changed, c"session.compact");
+        let events = (count > 0).then_some(c"session.compact");
+        settled.publish(ctx, effect, request.tail_args, events.as_slice());
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `SESSION.CONTEXT`: what to send to the model now.
 
-use redis_session_core::ContextBounds;
+use redis_session_core::session::ContextBounds;
 
 use crate::args::{is, once, Cursor};
 use crate::error;

@@ -1,5 +1,6 @@
 //! `SESSION.CREATE`: a session with an id, limits and pins of its own.
 
+use redis_session_core::session::Written;
 use redis_session_core::Session;
 use uuid::Uuid;
 
@@ -9,7 +10,7 @@ use crate::args::{self, is, once, once_flag, Cursor, GivenLimits, WriteOptions};
 use crate::error;
 use crate::ffi::{entry_with_keys, Arg, Args, Ctx, ErrorReply, FindsKeys, Handler, Word};
 use crate::table::{arg, block, flag, key, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{check_guards_of, Moment, NewSession, Target};
+use crate::write::{Admitted, Moment, NewSession, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.CREATE",
@@ -134,11 +135,11 @@ impl Handler for Create {
         let request = parse(ctx, args)?;
         let (options, alias) = (&request.options, request.alias);
         let moment = Moment::of(ctx, options);
-        let mut registrar = match request.index {
+        let registrar = match request.index {
             Some(index) => Some(Registrar::open(ctx, index, key)?),
             None => None,
         };
-        let check = |session: &Session| check_guards_of(Some(session), options, &moment);
+        let check = |session: &Session| Admitted::as_given(Some(session), options, &moment);
         if let (Some(registrar), Some(alias), false) = (&registrar, alias, moment.obeys) {
             if let Some((holder, checked)) = registrar.holder(&alias.alias, check) {
                 if !request.open {
@@ -149,20 +150,22 @@ impl Handler for Create {
                 return Ok(());
             }
         }
-        let mut target = Target::open_even_closed(ctx, key)?;
-        if let Some(session) = target.session() {
+        let opened = Opened::even_closed(ctx, key)?;
+        if let Some(session) = opened.session() {
             if !request.open {
                 return Err(error::busy_key(key.bytes()));
             }
-            check(session)?;
             let id = session.id();
-            // What is opened may be an older layout until now.
-            target.migrate();
-            let settled = target.settle(&WriteOptions::default(), &moment, false);
-            drop(target);
+            // The expiry of a session that is there stays as it is.
+            let options = WriteOptions {
+                expiry: None,
+                settled_at_ms: None,
+                ..*options
+            };
+            let settled = opened.guard_as_given(&options, &moment)?.ensure().settle();
             drop(registrar);
             reply(ctx, id, key.bytes(), false);
-            settled.publish(ctx, key, &[], &[]);
+            settled.publish_bare(ctx, None, &[]);
             return Ok(());
         }
         if let (Some(registrar), Some(id), false) = (&registrar, request.id, moment.obeys) {
@@ -175,7 +178,7 @@ impl Handler for Create {
                 return Ok(());
             }
         }
-        target.check(options, &moment)?;
+        let guarded = opened.guard(options, &moment)?;
         let new = NewSession {
             id: request.id.unwrap_or_else(Uuid::now_v7),
             limits: request.limits.over_defaults(),
@@ -184,30 +187,32 @@ impl Handler for Create {
             meta: request.meta,
             pins: request.pins,
         };
-        target.create(&new, options, &moment);
-        if let Some(alias) = alias {
-            target.change(|session| session.set_alias(Some(&alias.alias.name)));
-        }
-        let settled = target.settle(options, &moment, true);
-        // A session that has expired before it was made is not there to be registered.
+        let changed = guarded.create(&new, |session| match &alias {
+            Some(alias) => session.set_alias(Some(&alias.alias.name)),
+            None => Written::nothing(()),
+        });
+        let settled = changed.settle();
+        // A session that had expired before it was made is not there to be registered.
+        let is_registered = !settled.is_deleted();
         let mut pruned = Vec::new();
-        if let (Some(registrar), Some(session)) = (&mut registrar, target.session()) {
-            pruned = registrar.register_new(session, alias, Pruning::of(moment.obeys, request.pruned));
-        }
-        drop(target);
-        drop(registrar);
+        let registered = registrar.map(|mut registrar| {
+            if is_registered {
+                let pruning = Pruning::of(moment.obeys, request.pruned);
+                pruned = registrar.register_new(new.id, moment.now.content_ms, alias, pruning);
+            }
+            registrar.settle(&moment, is_registered)
+        });
         reply(ctx, new.id, key.bytes(), true);
         let mut effect = ctx.effect(c"SESSION.CREATE");
         effect.arg(key);
-        if let Some(index) = request.index {
-            effect.word(Word::Index).arg(index);
+        if let Some(registered) = registered {
+            effect.word(Word::Index).arg(registered.key());
             index::add_to(&mut effect, alias, &pruned);
-            if !settled.deleted {
-                ctx.signal_modified(index);
-            }
+            // Replicas get the registration with the session's own effect.
+            registered.publish_bare(ctx, None, &[]);
         }
-        new.add_to(&mut effect, &settled);
-        settled.publish(ctx, key, &[&effect], &[c"session.create"]);
+        new.add_to(&mut effect);
+        settled.publish(ctx, effect, &[], &[c"session.create"]);
         Ok(())
     }
 }

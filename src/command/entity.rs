@@ -1,7 +1,6 @@
 //! `SESSION.ENTITY`: who and what a conversation is about.
 
-use redis_session_core::entity::{folded, Entity, Mention, MentionError};
-use redis_session_core::session::Changed;
+use redis_session_core::session::{folded, Entity, Mention, MentionError};
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
@@ -9,7 +8,7 @@ use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::table::{arg, block, flag, key, many, many_token, one_of, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.ENTITY",
@@ -146,7 +145,7 @@ pub struct EntityForget;
 pub struct EntityResolve;
 pub struct EntityHelp;
 
-/// Where a subcommand's arguments begin: behind both names and the key.
+/// The index of a subcommand's first argument behind both names and the key.
 const BEHIND_KEY: usize = 3;
 
 fn parse_mention<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<(WriteOptions, Vec<Mention<'a>>, Args<'a>)> {
@@ -210,18 +209,13 @@ impl Handler for EntityMention {
         let key = args[2];
         let (options, mentions, tail) = parse_mention(ctx, args)?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open(ctx, key)?;
-        target.check(&options, &moment)?;
-        let new_session = target.create_if_missing(&options, &moment);
-        let new = target
-            .change_beside_messages(|session| session.mention_entities(&mentions, moment.now))
-            .unwrap_or(0);
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let guarded = Opened::or_new(ctx, key)?.guard(&options, &moment)?;
+        let (new, changed) = guarded.change(|session| session.mention_entities(&mentions, moment.now));
+        let settled = changed.settle();
         ctx.reply_i64(new as i64);
         let mut effect = ctx.effect(c"SESSION.ENTITY");
         effect.word(Word::Mention).arg(key);
-        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, tail, &[c"session.entity"]);
+        settled.publish(ctx, effect, tail, &[c"session.entity"]);
         Ok(())
     }
 }
@@ -238,20 +232,15 @@ impl Handler for EntityForget {
         }
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let count = target
-            .change_beside_messages(|session| session.forget_entities(&ids, moment.now))
-            .unwrap_or(0);
-        let settled = target.settle(&options, &moment, count > 0);
-        drop(target);
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (count, changed) = guarded.change(|session| session.forget_entities(&ids, moment.now));
+        let settled = changed.settle();
         ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.ENTITY");
         effect
             .word(Word::Forget)
             .args(args[2..BEHIND_KEY + 1 + ids.len()].iter().copied());
-        let changed = Changed { count, evicted: 0 };
-        settled.finish(ctx, key, effect, &[], changed, c"session.entity");
+        settled.publish(ctx, effect, &[], (count > 0).then_some(c"session.entity").as_slice());
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! `SESSION.EVENT`: what agents recorded, and the state of the session.
 
-use redis_session_core::event::{EventRange, NewEvent};
+use redis_session_core::session::INITIAL_STATE;
+use redis_session_core::session::{EventRange, NewEvent};
 use smallvec::SmallVec;
 
 use super::{help, AT, EXPIRY, IFVERSION, LEASE};
@@ -9,7 +10,7 @@ use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::migration::Reading;
 use crate::publish::{self, Publication};
 use crate::table::{arg, block, flag, key, many, many_token, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 use crate::{error, info};
 
 pub const COMMAND: Command = Command {
@@ -104,7 +105,7 @@ pub struct EventHelp;
 struct Request<'a> {
     event: NewEvent<'a>,
     entities: Option<SmallVec<[&'a str; 4]>>,
-    /// The ids as they came, for replicas.
+    /// The ids of `ENTITIES` as they came, for replicas.
     entity_args: Args<'a>,
     if_state: Option<&'a str>,
     options: WriteOptions,
@@ -164,23 +165,16 @@ impl Handler for EventAdd {
             ..event
         };
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open(ctx, key)?;
-        target.check(&options, &moment)?;
+        let guarded = Opened::or_new(ctx, key)?.guard(&options, &moment)?;
         if let Some(wanted) = if_state {
-            let is = target
-                .session()
-                .map_or(redis_session_core::session::INITIAL_STATE, |session| session.state());
+            let is = guarded.session().map_or(INITIAL_STATE, |session| session.state());
             if is != wanted {
                 info::CONFLICTS.add(1);
                 return Err(error::state_conflict(is, wanted));
             }
         }
-        let new_session = target.create_if_missing(&options, &moment);
-        let seq = target
-            .change_beside_messages(|session| session.add_event(&event, moment.now))
-            .unwrap_or(0);
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let (seq, changed) = guarded.change(|session| session.add_event(&event, moment.now));
+        let settled = changed.settle();
         ctx.reply_i64(seq as i64);
 
         let mut effect = ctx.effect(c"SESSION.EVENT");
@@ -203,7 +197,7 @@ impl Handler for EventAdd {
                 effect.word(word).bytes(text);
             }
         }
-        settled.publish_with_creation(ctx, key, new_session.as_ref(), effect, &[], &[c"session.event"]);
+        settled.publish(ctx, effect, &[], &[c"session.event"]);
         let publication = Publication {
             seq,
             kind: "event",
@@ -211,7 +205,7 @@ impl Handler for EventAdd {
             agent: event.agent,
             time_ms: moment.now.content_ms,
         };
-        publish::recorded(ctx, key, publication);
+        publish::recorded(ctx, &settled, publication);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `SESSION.FORK`: a session of its own that goes on from another.
 
-use redis_session_core::checkpoint::{Fork as Forked, Part};
+use redis_session_core::session::{Fork as Forked, Part};
 use uuid::Uuid;
 
 use super::create::uuid_of;
@@ -10,7 +10,7 @@ use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, flag, key, one_of, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
-use crate::write::{self, Moment, Target};
+use crate::write::{Admitted, Moment};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.FORK",
@@ -95,14 +95,14 @@ impl Handler for Fork {
         let Some(session) = opened.value()?.map(SessionValue::session) else {
             return Err(error::no_session(source.bytes()));
         };
-        write::check_guards_of(Some(session), &options, &moment)?;
+        let admitted = Admitted::as_given(Some(session), &options, &moment)?;
         if let Some(Part::Checkpoint(id)) = part {
             if session.checkpoint(id).is_none() {
                 return Err(error::no_checkpoint(id, source.bytes()));
             }
         }
-        let mut target = Target::open_whatever(ctx, destination);
-        if !target.is_missing() && !replace && !moment.obeys {
+        let place = admitted.destination(ctx, destination);
+        if place.is_occupied() && !replace && !moment.obeys {
             return Err(error::busy_destination(destination.bytes()));
         }
         let fork = Forked {
@@ -110,10 +110,8 @@ impl Handler for Fork {
             created_at_ms: moment.now.content_ms,
             part: part.unwrap_or(Part::Whole),
         };
-        let (forked, evicted) = session.fork(&fork, moment.now);
-        target.place(forked, evicted, &options, &moment);
-        let settled = target.settle(&options, &moment, true);
-        drop(target);
+        let forked = session.fork(&fork, moment.now);
+        let settled = place.place(forked.result, forked.evicted).settle();
         drop(opened);
 
         let id_text = fork.id.hyphenated().to_string();
@@ -133,8 +131,7 @@ impl Handler for Fork {
         if replace {
             effect.word(Word::Replace);
         }
-        settled.add_to(&mut effect);
-        settled.publish(ctx, destination, &[&effect], &[c"session.fork"]);
+        settled.publish(ctx, effect, &[], &[c"session.fork"]);
         ctx.signal_ready(destination);
         Ok(())
     }

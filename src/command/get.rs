@@ -1,11 +1,13 @@
 //! `SESSION.GET` and `SESSION.GETEX`: the session as one JSON document, without and with a sliding expiry.
 
+use redis_session_core::session::Written;
+
 use crate::args::{self, is, once, once_flag, Cursor, Expiry, WriteOptions};
 use crate::error;
-use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
+use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Handler};
 use crate::migration::Reading;
 use crate::table::{arg, flag, key, one_of, opt, token, word, Access, ArgSpec, Command, KeySpec, Kind};
-use crate::write::{Moment, NewSession, Target};
+use crate::write::{Moment, Opened};
 
 const MESSAGES: ArgSpec = opt(token("MESSAGES", arg("count", Kind::Int)));
 
@@ -108,29 +110,24 @@ impl Handler for GetEx {
         let moment = Moment::of(ctx, options);
         let now_ms = moment.now.now_ms;
         let messages = request.messages.unwrap_or(u64::MAX);
-        let mut target = Target::open_even_closed(ctx, key)?;
-        target.migrate();
-        let Some(session) = target.session() else {
+        let opened = Opened::even_closed(ctx, key)?;
+        let Some(session) = opened.session() else {
             if !request.create {
                 ctx.reply_null();
                 return Ok(());
             }
-            let new = NewSession::implicit();
-            target.create(&new, options, &moment);
-            if let Some(session) = target.session() {
-                ctx.reply_bulk(&session.document(messages, target.expires_at_ms(), now_ms));
-            }
-            let settled = target.settle(options, &moment, true);
-            drop(target);
-            let effect = new.effect(ctx, key, &settled);
-            settled.publish(ctx, key, &[&effect], &[c"session.create"]);
+            let changed = opened.unguarded(options, &moment).ensure();
+            ctx.reply_bulk(&changed.session().document(messages, changed.expires_at_ms(), now_ms));
+            let settled = changed.settle();
+            let effect = effect(ctx, key);
+            settled.publish(ctx, effect, &[], &[]);
             return Ok(());
         };
-        let expires_at_ms = target.expires_at_ms();
+        let expires_at_ms = opened.expires_at_ms();
         if session.closed_at_ms().is_some() && !moment.obeys {
-            // It still reads, and does not slide any more.
+            // A closed session can be read, but its expiry does not slide any more.
             if options.expiry.is_some() {
-                target.check_not_closed(ctx)?;
+                opened.check_not_closed(ctx)?;
             }
             ctx.reply_bulk(&session.document(messages, expires_at_ms, now_ms));
             return Ok(());
@@ -148,24 +145,32 @@ impl Handler for GetEx {
             None | Some(Expiry::Keep) => session.ttl_ms() > 0 && expires_at_ms.is_some(),
             Some(expiry) => expiry != Expiry::Persist,
         };
-        if extends {
-            target.change(|session| session.extend_ttl(now_ms));
-        }
-        // The document is read first: a `PXAT` in the past deletes the key, and still replies what was there.
-        match target.session() {
-            Some(session) if !moment.obeys => {
-                ctx.reply_bulk(&session.document(messages, will_expire_at_ms, now_ms));
+        let ((), changed) = opened.unguarded(options, &moment).change(|session| {
+            if extends {
+                session.extend_ttl(now_ms);
             }
-            _ => ctx.reply_null(),
+            Written {
+                result: (),
+                changed: extends,
+                evicted: 0,
+            }
+        });
+        // The document is read first: a `PXAT` in the past deletes the key, and still replies what was there.
+        if moment.obeys {
+            ctx.reply_null();
+        } else {
+            ctx.reply_bulk(&changed.session().document(messages, will_expire_at_ms, now_ms));
         }
-        let settled = target.settle(options, &moment, extends);
-        drop(target);
-        if settled.changed {
-            let mut effect = ctx.effect(c"SESSION.GETEX");
-            effect.arg(key);
-            settled.add_to(&mut effect);
-            settled.publish(ctx, key, &[&effect], &[]);
-        }
+        let settled = changed.settle();
+        let effect = effect(ctx, key);
+        settled.publish(ctx, effect, &[], &[]);
         Ok(())
     }
+}
+
+/// The replicated command without its facts.
+fn effect<'a>(ctx: &Ctx, key: Arg<'a>) -> Effect<'a> {
+    let mut effect = ctx.effect(c"SESSION.GETEX");
+    effect.arg(key);
+    effect
 }

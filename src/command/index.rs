@@ -1,32 +1,33 @@
 //! `SESSION.INDEX`: the directory of a scope's sessions, by id, alias and creation.
 //!
-//! A directory knows keys and ids; whether a key still holds that session, and what there is to say of it, is looked up in the session at
-//! each reading ([`LookUp`]). These are the only keys that a command of the module reads without declaring them, and none of them is ever
+//! A directory knows keys and ids. Whether a key still holds that session, and what is shown of it, is looked up in the session each time
+//! ([`LookUp`]). These are the only keys that a command of the module reads without declaring them, and none of them is ever
 //! written: what is written is the directory and the session that is being registered, both of which are arguments.
 //!
-//! What is no longer live is a fact that only the primary finds out. It sends it along, in a form that is taken from a primary and
-//! from an append-only file only, behind `INDEX index` and `ALIAS name`, or behind the key of `SESSION.INDEX ADD`:
+//! Only the primary finds out which entries are dead, and sends their ids to replicas, behind `INDEX index` and `ALIAS name`, or behind the
+//! key of `SESSION.INDEX ADD`. This option is accepted from a primary and from an append-only file only:
 //!
 //! ```text
 //! PRUNED numids id [id ...]
 //! ```
 //!
-//! Whoever follows removes these, registers the session and asks nothing: an entry that is in the way of its key or alias goes, as it has
-//! gone on the primary, where it was found dead.
+//! A replica removes these, registers the session and checks nothing: an entry that has its key or alias is removed, as it was on the
+//! primary, where it was found dead.
 
 use redis_session_core::directory::{
     check_alias, parse_id, Directory, Entry, NewAlias, Page, Registered, Registration,
 };
+use redis_session_core::session::Written;
 use redis_session_core::Session;
 use uuid::Uuid;
 
 use super::help;
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
-use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Found, Handler, Word, WriteKey, WRONGTYPE};
+use crate::ffi::{entry, Arg, Args, Ctx, Effect, ErrorReply, Handler, Word};
 use crate::table::{arg, block, flag, key, opt, token, Access, ArgSpec, Command, KeySpec, Kind};
 use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened, PlainKey, Settled};
 use crate::{error, slot};
 
 pub const COMMAND: Command = Command {
@@ -125,7 +126,7 @@ pub struct IndexAdd;
 pub struct IndexLen;
 pub struct IndexHelp;
 
-/// How many entries each registration looks at, to remove those that are dead. With two, all are looked at again within as many
+/// How many entries each registration looks at to remove those that are dead. With two or more, all are looked at again within as many
 /// registrations as there are entries.
 const PRUNED_AT_ONCE: usize = 3;
 
@@ -137,7 +138,7 @@ pub struct AliasOption<'a> {
 }
 
 impl<'a> AliasOption<'a> {
-    /// What follows the word `ALIAS`.
+    /// Takes what follows the word `ALIAS`.
     pub fn parse(cursor: &mut Cursor<'a>, word: Arg<'a>) -> args::Result<Self> {
         let arg = cursor.value(word)?;
         let name = check_alias(arg.bytes()).map_err(error::bad_alias)?;
@@ -152,7 +153,7 @@ impl<'a> AliasOption<'a> {
     }
 }
 
-/// What a primary has found dead, where `word` is the `PRUNED` of one.
+/// Takes the ids that a primary has found dead, if `word` is `PRUNED` and comes from one.
 pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> args::Result<Option<Vec<Uuid>>> {
     if !is(word, "PRUNED") || !ctx.obeys_primary() {
         return Ok(None);
@@ -167,7 +168,7 @@ pub fn parse_pruned<'a>(ctx: &Ctx, cursor: &mut Cursor<'a>, word: Arg<'a>) -> ar
 struct LookUp<'c, 'a> {
     ctx: &'c Ctx,
     index: Arg<'a>,
-    /// In a cluster, the directory's: a key of another one is not this node's to read, now or tomorrow.
+    /// In a cluster, the directory's slot: keys of other slots are not looked up, since this node may not have them.
     slot: Option<u16>,
 }
 
@@ -180,7 +181,7 @@ impl<'c, 'a> LookUp<'c, 'a> {
         }
     }
 
-    /// Reads the session of an entry; `None`: the key no longer holds it. Whatever else is at the key is left alone.
+    /// Reads the session of an entry; `None` where the key no longer holds it.
     fn find<R>(&self, entry: &Entry, read: impl FnOnce(&Session) -> R) -> Option<R> {
         if self.slot.is_some_and(|slot| slot::of(entry.key()) != slot) {
             return None;
@@ -196,8 +197,8 @@ impl<'c, 'a> LookUp<'c, 'a> {
         self.find(entry, |_| ()).is_some()
     }
 
-    /// Whether the session of an entry that was not found may be on another node, because its slot and with it the directory's is just being
-    /// moved: such an entry is shown nowhere, but neither removed nor is its alias given away.
+    /// Whether the session of an entry that was not found may be on another node because the slot is being moved. Such an entry is not
+    /// shown, but it is not removed either, and keeps its alias.
     fn may_be_elsewhere(&self, entry: &Entry) -> bool {
         self.slot == Some(slot::of(entry.key())) && self.ctx.may_be_elsewhere(self.index, entry.key())
     }
@@ -205,38 +206,31 @@ impl<'c, 'a> LookUp<'c, 'a> {
 
 /// A directory opened to register the session at one key.
 pub struct Registrar<'c, 'a> {
-    opened: WriteKey<'c, DirectoryValue>,
+    opened: PlainKey<'c, 'a, DirectoryValue>,
     look_up: LookUp<'c, 'a>,
     key: Arg<'a>,
 }
 
 impl<'c, 'a> Registrar<'c, 'a> {
     pub fn open(ctx: &'c Ctx, index: Arg<'a>, key: Arg<'a>) -> args::Result<Self> {
-        let opened = ctx.open_key_write::<DirectoryValue>(index);
-        if let Found::WrongType = opened.get() {
-            return Err(WRONGTYPE.into());
-        }
         Ok(Registrar {
-            opened,
+            opened: PlainKey::open(ctx, index)?,
             look_up: LookUp::new(ctx, index),
             key,
         })
     }
 
     fn directory(&self) -> Option<&Directory> {
-        match self.opened.get() {
-            Found::Value(value) => Some(value.directory()),
-            _ => None,
-        }
+        self.opened.value().map(DirectoryValue::directory)
     }
 
-    /// The entry that has this alias, and what `read` says of its session, if that is live.
+    /// Returns the entry that has this alias and what `read` says of its session, if that is live.
     pub fn holder<R>(&self, alias: &NewAlias<'_>, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
         let entry = self.directory()?.by_alias(alias.name.as_bytes())?;
         self.look_up.find(entry, read).map(|found| (entry, found))
     }
 
-    /// Refuses an alias that another session has than that of `id`, which is at the key. What a primary sends has been judged there.
+    /// Refuses an alias that another session has than that of `id`, which is at the key. What a primary sends has been checked there.
     fn check_alias(&self, ctx: &Ctx, alias: &NewAlias<'_>, id: Uuid) -> args::Result<()> {
         let holder = self
             .directory()
@@ -254,33 +248,44 @@ impl<'c, 'a> Registrar<'c, 'a> {
         Ok(())
     }
 
-    /// The same as [`Registrar::holder`] of the entry of this id.
+    /// Returns the same as [`Registrar::holder`] for the entry of this id.
     pub fn known<R>(&self, id: Uuid, read: impl FnOnce(&Session) -> R) -> Option<(&Entry, R)> {
         let entry = self.directory()?.by_id(id)?;
         self.look_up.find(entry, read).map(|found| (entry, found))
     }
 
-    /// Registers a session that was only now made at the key. An entry of its id is another one's, which is gone.
-    pub fn register_new(&mut self, session: &Session, alias: Option<AliasOption<'a>>, pruning: Pruning) -> Vec<Uuid> {
-        self.directory_mut().remove(session.id());
-        self.register(session, alias);
+    /// Registers a session that has just been created at the key. An entry with its id is of an earlier session, which is gone.
+    pub fn register_new(
+        &mut self,
+        id: Uuid,
+        created_at_ms: i64,
+        alias: Option<AliasOption<'a>>,
+        pruning: Pruning,
+    ) -> Vec<Uuid> {
+        self.directory_mut().remove(id);
+        self.register(id, created_at_ms, alias);
         self.prune(pruning)
     }
 
-    fn register(&mut self, session: &Session, alias: Option<AliasOption<'a>>) -> Registered {
+    fn register(&mut self, id: Uuid, created_at_ms: i64, alias: Option<AliasOption<'a>>) -> Registered {
         let key = self.key.bytes();
         self.directory_mut().register(&Registration {
-            id: session.id(),
+            id,
             key,
-            created_at_ms: session.created_at_ms(),
+            created_at_ms,
             alias: alias.map(|option| option.alias),
         })
     }
 
-    /// Removes entries that are dead, some or as told; returns which.
+    /// Closes the directory.
+    pub fn settle(self, moment: &Moment, changed: bool) -> Settled<'a> {
+        self.opened.settle(moment, changed)
+    }
+
+    /// Removes dead entries, those found now or those that a primary names, and returns their ids.
     fn prune(&mut self, pruning: Pruning) -> Vec<Uuid> {
         let key = self.key.bytes();
-        let Found::Value(value) = self.opened.get_mut() else {
+        let Some(value) = self.opened.value_mut() else {
             return Vec::new();
         };
         let directory = value.directory_mut();
@@ -297,26 +302,22 @@ impl<'c, 'a> Registrar<'c, 'a> {
     }
 
     fn directory_mut(&mut self) -> &mut Directory {
-        if let Found::Missing = self.opened.get() {
-            self.opened.set_value(DirectoryValue::new(Directory::default()));
-        }
-        match self.opened.get_mut() {
-            Found::Value(value) => value.directory_mut(),
-            _ => unreachable!("another type is refused when the directory is opened"),
-        }
+        self.opened
+            .value_or_put(|| DirectoryValue::new(Directory::default()))
+            .directory_mut()
     }
 }
 
-/// Who says which entries are dead.
+/// Which dead entries a registration removes.
 pub enum Pruning {
-    /// This server, of a few at each write.
+    /// Those among a few that this server looks at.
     Some,
-    /// A primary.
+    /// Those that a primary names.
     AsTold(Vec<Uuid>),
 }
 
 impl Pruning {
-    /// What a primary has told, if it is one's command.
+    /// Those that a primary names, if the command is from one.
     pub fn of(obeys: bool, told: Option<Vec<Uuid>>) -> Self {
         if obeys {
             Pruning::AsTold(told.unwrap_or_default())
@@ -410,7 +411,7 @@ impl Handler for IndexList {
                 }
             }
         } else {
-            // Of those that are passed over nothing is composed.
+            // For entries before the offset no JSON is composed.
             let mut living = 0;
             let shown = |entry: &Entry| {
                 let json = look_up.find(entry, |session| match living < page.offset {
@@ -445,48 +446,37 @@ impl Handler for IndexAdd {
             }
         }
         let mut registrar = Registrar::open(ctx, index, key)?;
-        let mut target = Target::open_even_closed(ctx, key)?;
-        let Some(id) = target.session().map(Session::id) else {
+        let opened = Opened::even_closed(ctx, key)?;
+        let Some(session) = opened.session() else {
             return Err(error::no_session(key.bytes()));
         };
+        let (id, created_at_ms) = (session.id(), session.created_at_ms());
         if let Some(option) = &alias {
             registrar.check_alias(ctx, &option.alias, id)?;
         }
-        // What is registered may be an older layout until now.
-        target.migrate();
-        let Some(session) = target.session() else {
-            return Err(error::no_session(key.bytes()));
-        };
-        let registered = registrar.register(session, alias);
-        let is_renamed = alias.is_some_and(|option| {
-            target
-                .change(|session| session.set_alias(Some(&option.alias.name)))
-                .unwrap_or(false)
+        let moment = Moment::of(ctx, &WriteOptions::KEEPTTL);
+        // This migrates a legacy layout, too.
+        let guarded = opened.unguarded(&WriteOptions::KEEPTTL, &moment);
+        let ((), changed) = guarded.change(|session| match &alias {
+            Some(option) => session.set_alias(Some(&option.alias.name)),
+            None => Written::nothing(()),
         });
+        let settled = changed.settle();
+        let registered = registrar.register(id, created_at_ms, alias);
         let pruned = if registered.changed {
             registrar.prune(Pruning::of(ctx.obeys_primary(), told))
         } else {
             Vec::new()
         };
-        let options = WriteOptions::default();
-        let settled = target.settle(&options, &Moment::of(ctx, &options), false);
-        drop(target);
-        drop(registrar);
+        let directory = registrar.settle(&moment, registered.changed);
         ctx.reply_i64(i64::from(registered.is_new));
-        settled.publish(ctx, key, &[], &[]);
-        if !registered.changed && !is_renamed {
-            return Ok(());
-        }
         let mut effect = ctx.effect(c"SESSION.INDEX");
         effect.word(Word::Add).arg(index).arg(key);
         add_to(&mut effect, alias, &pruned);
-        ctx.replicate(&effect);
-        if registered.changed {
-            ctx.signal_modified(index);
-        }
-        if is_renamed {
-            ctx.signal_modified(key);
-        }
+        // One replicated command for both keys.
+        directory.publish_bare(ctx, Some(&effect), &[]);
+        let is_renamed_alone = settled.content_changed() && !registered.changed;
+        settled.publish_bare(ctx, is_renamed_alone.then_some(&effect), &[]);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `SESSION.INFO`: what is known about a session, without its messages.
 
-use redis_session_core::time::iso_8601;
+use redis_session_core::text::time::iso_8601;
 
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::migration::Reading;
@@ -34,7 +34,7 @@ impl Handler for Info {
         };
         let now_ms = ctx.now_ms();
         let gauges = session.gauges();
-        // As many pairs as follow: a length that is put in afterwards costs more than most of them.
+        // The number of pairs that follow: a postponed length costs more than most of them.
         ctx.reply_map(16);
         let text = |name: &str, value: Option<&[u8]>| {
             ctx.reply_bulk(name.as_bytes());

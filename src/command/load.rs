@@ -4,11 +4,13 @@ use std::fmt;
 
 use redis_session_core::{Directory, PayloadKind, Session};
 
+use crate::args::WriteOptions;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, NativeType};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
 use crate::value::anchors::AnchorsValue;
 use crate::value::directory::DirectoryValue;
 use crate::value::session::SessionValue;
+use crate::write::{Moment, PlainKey, Settled};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.LOAD",
@@ -33,23 +35,28 @@ impl Handler for Load {
             return Err("ERR SESSION.LOAD is for a primary and for append-only files only".into());
         }
         let (key, payload) = (args[1], args[2].bytes());
-        match PayloadKind::of(payload) {
+        let settled = match PayloadKind::of(payload) {
             Some(PayloadKind::Session) => put(ctx, key, Session::decode_whole(payload).map(SessionValue::new))?,
             Some(PayloadKind::Directory) => put(ctx, key, Directory::decode_whole(payload).map(DirectoryValue::new))?,
             Some(PayloadKind::Anchors) => put(ctx, key, AnchorsValue::decode(payload))?,
             None => return Err("ERR the payload is refused: of an unknown kind".into()),
-        }
+        };
         ctx.reply_simple(c"OK");
         let mut effect = ctx.effect(c"SESSION.LOAD");
         effect.args(args[1..].iter().copied());
-        ctx.replicate(&effect);
-        ctx.signal_modified(key);
+        settled.publish_bare(ctx, Some(&effect), &[]);
         Ok(())
     }
 }
 
-fn put<T: NativeType>(ctx: &Ctx, key: Arg<'_>, decoded: Result<T, impl fmt::Display>) -> Result<(), ErrorReply> {
+/// Puts a value that could be read at the key.
+fn put<'a, T: NativeType>(
+    ctx: &Ctx,
+    key: Arg<'a>,
+    decoded: Result<T, impl fmt::Display>,
+) -> Result<Settled<'a>, ErrorReply> {
     let value = decoded.map_err(|why| ErrorReply::from(format!("ERR the payload is refused: {why}")))?;
-    ctx.open_key_write::<T>(key).set_value(value);
-    Ok(())
+    let mut opened = PlainKey::open_to_replace(ctx, key);
+    opened.put(value);
+    Ok(opened.settle(&Moment::of(ctx, &WriteOptions::NONE), true))
 }

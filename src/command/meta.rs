@@ -4,7 +4,7 @@ use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, Cursor, WriteOptions};
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.META",
@@ -31,38 +31,14 @@ impl Handler for Meta {
         let options = WriteOptions::rest(ctx, cursor)?;
         let patch = args::object(ctx, json.bytes(), "META")?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open(ctx, key)?;
-        target.check(&options, &moment)?;
-        let new = target.create_if_missing(&options, &moment);
-        let changed = target
-            .change_beside_messages(|session| session.merge_meta(patch, moment.now))
-            .unwrap_or(false);
-        match target.session().and_then(|session| session.meta()) {
-            Some(meta) => ctx.reply_bulk(meta.as_bytes()),
-            None => ctx.reply_bulk(b"{}"),
-        }
-        let settled = target.settle(&options, &moment, changed);
-        drop(target);
-        if !settled.changed {
-            return Ok(());
-        }
+        let guarded = Opened::or_new(ctx, key)?.guard(&options, &moment)?;
+        let ((), changed) = guarded.change(|session| session.merge_meta(patch, moment.now));
+        ctx.reply_bulk(changed.session().meta().unwrap_or("{}").as_bytes());
+        let settled = changed.settle();
         let mut effect = ctx.effect(c"SESSION.META");
         effect.arg(key).arg(json);
-        match &new {
-            Some(new) => {
-                let creation = new.effect(ctx, key, &settled);
-                settled.add_behind_creation(&mut effect);
-                if changed {
-                    settled.publish(ctx, key, &[&creation, &effect], &[c"session.create", c"session.meta"]);
-                } else {
-                    settled.publish(ctx, key, &[&creation], &[c"session.create"]);
-                }
-            }
-            None => {
-                settled.add_to(&mut effect);
-                settled.publish(ctx, key, &[&effect], if changed { &[c"session.meta"] } else { &[] });
-            }
-        }
+        let events = settled.content_changed().then_some(c"session.meta");
+        settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }
 }

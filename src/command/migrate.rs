@@ -1,8 +1,9 @@
-//! `SESSION.MIGRATE`: an older layout becomes a session, in one step.
+//! `SESSION.MIGRATE`: a legacy layout becomes a session, in one step.
 
 use std::collections::HashSet;
 
-use redis_session_core::layout::{self, Format, Migrated, Migration};
+use redis_session_core::layout::{self, Format};
+use redis_session_core::session::{Migrated, Migration};
 use redis_session_core::Session;
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use crate::ffi::{
 };
 use crate::table::{arg, block, flag, key, many, opt, token, Access, Command, KeySpec, Kind};
 use crate::value::session::SessionValue;
-use crate::write::{check_guards_of, Moment, Target};
+use crate::write::{Admitted, Moment};
 use crate::{error, migration};
 
 pub const COMMAND: Command = Command {
@@ -100,7 +101,7 @@ fn parse<'a>(ctx: &Ctx, args: Args<'a>) -> args::Result<Request<'a>> {
             return Err(error::syntax(word.bytes()));
         }
     }
-    // What is to be kept is there, and is kept without a word too.
+    // `KEEPTTL` is what happens without it: the layout's expiry is kept.
     request.options.expiry.take_if(|expiry| *expiry == Expiry::Keep);
     let sources = request.sources(&args[1..2]);
     let mut known = HashSet::new();
@@ -135,13 +136,13 @@ fn bad_layout(why: impl std::fmt::Display) -> ErrorReply {
     format!("BADLAYOUT {why}").into()
 }
 
-/// Reads every source whole, and how long the longest of them lives.
+/// Reads every source whole, and when the last of them expires.
 fn read_sources(ctx: &Ctx, sources: Args<'_>) -> args::Result<(Vec<ForeignValue>, Option<i64>)> {
     let mut values = Vec::with_capacity(sources.len());
     let mut expires_at_ms = Some(i64::MIN);
     for (i, source) in sources.iter().enumerate() {
         let (kind, at_ms) = ctx.foreign_kind(*source);
-        // None lives longest.
+        // A source without an expiry outlives all others.
         expires_at_ms = expires_at_ms.zip(at_ms).map(|(longest, at_ms)| longest.max(at_ms));
         let why = match kind {
             ForeignKind::Missing => "is missing",
@@ -165,15 +166,16 @@ impl Handler for Migrate {
         let moment = Moment::of(ctx, options);
         let opened = ctx.open_key_read::<SessionValue>(key);
         let is_source = sources.iter().any(|source| source.bytes() == key.bytes());
-        match opened.get() {
-            Found::Value(value) => {
-                check_guards_of(Some(value.session()), options, &moment)?;
-                reply(ctx, "rdsession", &Migrated::default(), 0);
-                return Ok(());
-            }
+        let session = match opened.get() {
+            Found::Value(value) => Some(value.session()),
             Found::Missing if request.from.is_none() => return Err(error::no_session(key.bytes())),
             Found::WrongType if !is_source => return Err(error::busy_destination(key.bytes())),
-            _ => {}
+            _ => None,
+        };
+        let admitted = Admitted::as_given(session, options, &moment)?;
+        if session.is_some() {
+            reply(ctx, "rdsession", &Migrated::default(), 0);
+            return Ok(());
         }
         drop(opened);
         let (values, expires_at_ms) = read_sources(ctx, sources)?;
@@ -201,7 +203,6 @@ impl Handler for Migrate {
         drop(legacy);
         drop(held);
         drop(values);
-        check_guards_of(None, options, &moment)?;
         let removed = if request.keep { 0 } else { sources.len() as u64 };
         if request.dry_run {
             reply(ctx, format.name(), &done, removed);
@@ -220,34 +221,15 @@ impl Handler for Migrate {
         if request.keep {
             effect.word(Word::Keep);
         }
-        let mut target = Target::open_whatever(ctx, key);
-        target.place(session, done.evicted, options, &moment);
-        let settled = target.settle(options, &moment, true);
-        drop(target);
+        let settled = admitted.destination(ctx, key).place(session, done.evicted).settle();
         reply(ctx, format.name(), &done, removed);
         migration::record(ctx, key.bytes(), format, &done);
-        settled.add_to(&mut effect);
         let gone: Vec<Arg<'_>> = sources
             .iter()
             .copied()
             .filter(|source| !request.keep && source.bytes() != key.bytes())
             .collect();
-        for source in &gone {
-            ctx.delete(*source);
-        }
-        if settled.deleted {
-            // The session has gone by its own expiry, and is not told of; the sources are gone all the same.
-            for source in &gone {
-                let mut deletion = ctx.effect(c"DEL");
-                deletion.arg(*source);
-                ctx.replicate(&deletion);
-            }
-        }
-        settled.publish(ctx, key, &[&effect], &[c"session.migrate"]);
-        for source in gone {
-            ctx.signal_modified(source);
-            ctx.notify_generic(c"del", source);
-        }
+        settled.publish_with_deletions(ctx, effect, &[c"session.migrate"], &gone);
         ctx.signal_ready(key);
         Ok(())
     }

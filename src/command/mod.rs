@@ -72,7 +72,7 @@ const EXPIRY: ArgSpec = opt(one_of(
     ],
 ));
 
-/// `[MAXLEN n] [MAXTOKENS n] …`: an option whose value is one of a session's limits.
+/// Takes the value of an option that sets one of a session's limits: `[MAXLEN n] [MAXTOKENS n] …`.
 fn limit_option<'a>(
     cursor: &mut crate::args::Cursor<'a>,
     option: crate::ffi::Arg<'a>,

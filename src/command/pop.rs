@@ -5,7 +5,7 @@ use crate::args::{is, once, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, key, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.POP",
@@ -40,19 +40,17 @@ impl Handler for Pop {
         }
         let count = count.unwrap_or(1);
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let popped = target.change(|session| session.pop(count as u64, moment.now));
-        let (bodies, changed) = popped.unwrap_or_default();
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (bodies, changed) = guarded.change(|session| session.pop(count as u64, moment.now));
+        let settled = changed.settle();
         ctx.reply_array(bodies.len());
         for body in &bodies {
             ctx.reply_bulk(body);
         }
-        let settled = target.settle(&options, &moment, changed.is_any());
-        drop(target);
         let mut effect = ctx.effect(c"SESSION.POP");
         effect.arg(key).word(Word::Count).int(count);
-        settled.finish(ctx, key, effect, &[], changed, c"session.pop");
+        let events = (!bodies.is_empty()).then_some(c"session.pop");
+        settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }
 }

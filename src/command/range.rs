@@ -1,6 +1,6 @@
 //! `SESSION.RANGE`: messages by index, seq or time.
 
-use redis_session_core::{Bounds, Range as Selection};
+use redis_session_core::session::{Bounds, Range as Selection};
 
 use crate::args::{self, is, once, once_flag, Cursor};
 use crate::error;

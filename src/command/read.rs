@@ -1,7 +1,7 @@
 //! `SESSION.READ`: what came after a seq, at once or when it comes.
 
-use redis_session_core::follow::{After, Told};
-use redis_session_core::time::MAX_TIME_MS;
+use redis_session_core::session::{After, Told};
+use redis_session_core::text::time::MAX_TIME_MS;
 use redis_session_core::Session;
 use uuid::Uuid;
 
@@ -44,12 +44,12 @@ pub struct Read;
 /// A blocked reader.
 struct Reader {
     after: After,
-    /// The session that was here when the reader came: what it has read is of this one.
+    /// The session that was there when the reader blocked: the seqs it has read are this one's.
     id: Option<Uuid>,
 }
 
 struct Request {
-    /// `None`: from now on.
+    /// `None` for `$`: only what comes from now on.
     seq: Option<u64>,
     count: Option<u64>,
     block_ms: Option<i64>,
@@ -128,16 +128,16 @@ impl Waiter for Reader {
         let session = value.session();
         let mut after = self.after;
         if after.seq > 0 && self.id != Some(session.id()) {
-            // Another session than the one that was read, or nobody can say whether it is, since there was none when the reader came.
-            // It may have come further than the one before.
+            // It is another session than the one that was read, or nobody can say, since there was none when the reader blocked. Its seqs
+            // may be greater or smaller, so the reader is told of a reset.
             after.seq = u64::MAX;
         }
-        // A session that has just been made has nothing to tell, not even that it is another one.
+        // An empty session has nothing to reply, not even a reset.
         Ok(session.last_seq() > 0 && reply(ctx, session, &after))
     }
 }
 
-/// Replies what came after; false, and nothing replied, if nothing did.
+/// Replies what came after a seq; returns false and replies nothing if there is nothing.
 fn reply(ctx: &Ctx, session: &Session, after: &After) -> bool {
     let now_ms = ctx.now_ms();
     let mut list = None;

@@ -6,7 +6,7 @@ use crate::args::{is, once, Cursor, WriteOptions};
 use crate::error;
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, key, many, opt, token, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.REDACT",
@@ -51,20 +51,16 @@ impl Handler for Redact {
             }
         }
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let changed = target
-            .change(|session| session.redact(&seqs, reason, moment.now))
-            .unwrap_or_default();
-        let settled = target.settle(&options, &moment, changed.is_any());
-        drop(target);
-        ctx.reply_i64(changed.count as i64);
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (count, changed) = guarded.change(|session| session.redact(&seqs, reason, moment.now));
+        let settled = changed.settle();
+        ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.REDACT");
         effect.arg(key).args(args[2..2 + seqs.len()].iter().copied());
         if let Some(reason) = reason {
             effect.word(Word::Reason).bytes(reason.as_bytes());
         }
-        settled.finish(ctx, key, effect, &[], changed, c"session.redact");
+        settled.publish(ctx, effect, &[], (count > 0).then_some(c"session.redact").as_slice());
         Ok(())
     }
 }

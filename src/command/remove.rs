@@ -4,7 +4,7 @@ use super::{AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, Cursor, WriteOptions};
 use crate::ffi::{entry, Args, Ctx, ErrorReply, Handler};
 use crate::table::{arg, key, many, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.REMOVE",
@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command {
 
 pub struct Remove;
 
-/// `seq [seq …]`, at least one, up to the first word that begins no number. `name` is what errors call them.
+/// Parses `seq [seq …]`, at least one, up to the first word that does not begin like a number. `name` is what errors call them.
 pub fn parse_seqs(cursor: &mut Cursor<'_>, name: &str) -> args::Result<Vec<u64>> {
     let mut seqs = Vec::new();
     while let Some(word) = cursor.peek() {
@@ -49,17 +49,13 @@ impl Handler for Remove {
         let seqs = parse_seqs(&mut cursor, "seq")?;
         let options = WriteOptions::rest(ctx, cursor)?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let changed = target
-            .change(|session| session.remove(&seqs, moment.now))
-            .unwrap_or_default();
-        let settled = target.settle(&options, &moment, changed.is_any());
-        drop(target);
-        ctx.reply_i64(changed.count as i64);
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let (count, changed) = guarded.change(|session| session.remove(&seqs, moment.now));
+        let settled = changed.settle();
+        ctx.reply_i64(count as i64);
         let mut effect = ctx.effect(c"SESSION.REMOVE");
         effect.arg(key).args(args[2..2 + seqs.len()].iter().copied());
-        settled.finish(ctx, key, effect, &[], changed, c"session.remove");
+        settled.publish(ctx, effect, &[], (count > 0).then_some(c"session.remove").as_slice());
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! `SESSION.WINDOW`: the bounds of a conversation and what is pinned in it.
 
-use redis_session_core::session::{WindowChange, Windowed};
+use redis_session_core::session::WindowChange;
 
 use super::{limit_option, AT, EXPIRY, IFVERSION, LEASE};
 use crate::args::{self, is, once, once_flag, Cursor, WriteOptions};
+use crate::error;
 use crate::ffi::{entry, Arg, Args, Ctx, ErrorReply, Handler, Word};
 use crate::table::{arg, key, many_token, one_of, opt, token, word, Access, Command, KeySpec, Kind};
-use crate::write::{Moment, Target};
-use crate::{error, info};
+use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.WINDOW",
@@ -84,20 +84,10 @@ impl Handler for Window {
         let key: Arg<'_> = args[1];
         let Request { change, options, .. } = parse(ctx, args)?;
         let moment = Moment::of(ctx, &options);
-        let mut target = Target::open_existing(ctx, key)?;
-        target.check(&options, &moment)?;
-        let windowed = target.change(|session| session.set_window(&change, moment.now));
-        let windowed = windowed.unwrap_or(Windowed {
-            changed: false,
-            evicted: 0,
-        });
-        let settled = target.settle(&options, &moment, windowed.changed);
-        drop(target);
-        info::EVICTED.add(windowed.evicted);
-        ctx.reply_i64(windowed.evicted as i64);
-        if !settled.changed {
-            return Ok(());
-        }
+        let guarded = Opened::existing(ctx, key)?.guard(&options, &moment)?;
+        let ((), changed) = guarded.change(|session| session.set_window(&change, moment.now));
+        let settled = changed.settle();
+        ctx.reply_i64(settled.evicted() as i64);
         let mut effect = ctx.effect(c"SESSION.WINDOW");
         effect.arg(key);
         for (word, bound) in [
@@ -116,13 +106,8 @@ impl Handler for Window {
         if change.pins.as_ref().is_some_and(Vec::is_empty) {
             effect.word(Word::NoPin);
         }
-        settled.add_to(&mut effect);
-        let events: &[_] = match (windowed.changed, windowed.evicted > 0) {
-            (false, _) => &[],
-            (true, false) => &[c"session.window"],
-            (true, true) => &[c"session.window", c"session.evict"],
-        };
-        settled.publish(ctx, key, &[&effect], events);
+        let events = settled.content_changed().then_some(c"session.window");
+        settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }
 }

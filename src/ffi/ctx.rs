@@ -2,6 +2,7 @@
 
 use super::args::Arg;
 use super::log;
+use crate::write::Step;
 use redis_module::raw;
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
@@ -69,17 +70,17 @@ impl Ctx {
     /// Publishes the keyspace event `event` of the module class. Keys must be closed by then (hence `&mut`): another
     /// module's subscriber runs inside this call and may open, change or delete this very key.
     #[inline]
-    pub fn notify(&mut self, event: &CStr, key: Arg<'_>) {
+    pub fn notify(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_MODULE, event, key);
     }
 
     /// The same of the generic class, for what happens to any kind of key, as `del`.
-    pub fn notify_generic(&mut self, event: &CStr, key: Arg<'_>) {
+    pub fn notify_generic(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_GENERIC, event, key);
     }
 
     /// The same of the string class: `set`.
-    pub fn notify_string(&mut self, event: &CStr, key: Arg<'_>) {
+    pub fn notify_string(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_STRING as c_int, event, key);
     }
 
@@ -93,7 +94,7 @@ impl Ctx {
     /// Tells `WATCH` and client-side caching that the key has changed. The module does it itself, and only when
     /// something has: a write that changes nothing must not break a transaction.
     #[inline]
-    pub fn signal_modified(&self, key: Arg<'_>) {
+    pub fn signal_modified(&self, key: Arg<'_>, _: Step) {
         // SAFETY: the key's name lives; nothing of the key's value is touched.
         unsafe { api!(RedisModule_SignalModifiedKey)(self.as_ptr(), key.as_ptr()) };
     }

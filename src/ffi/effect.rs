@@ -8,6 +8,7 @@ use super::args::Arg;
 use super::audience;
 use super::ctx::Ctx;
 use super::words::Word;
+use crate::write::Step;
 use redis_module::raw;
 use smallvec::SmallVec;
 use std::ffi::CStr;
@@ -153,7 +154,7 @@ impl Ctx {
 
     /// Counts as a change for the next snapshot, and reaches nobody.
     #[inline]
-    pub fn replicate_unheard(&self) {
+    pub fn replicate_unheard(&self, _: Step) {
         // SAFETY: the context is live and that of a client's command.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.as_ptr()) };
     }
@@ -161,9 +162,9 @@ impl Ctx {
     /// Sends the effect to replicas and the append-only file after this command, in one transaction with its other
     /// effects.
     #[inline]
-    pub fn replicate(&self, effect: &Effect<'_>) {
+    pub fn replicate(&self, effect: &Effect<'_>, step: Step) {
         if !effect.is_heard {
-            self.replicate_unheard();
+            self.replicate_unheard(step);
             return;
         }
         // SAFETY: "v" takes a vector of strings and its length; the server takes references of its own.

@@ -6,6 +6,7 @@ use super::effect::OwnString;
 use super::expiry::KnownExpiry;
 use super::reply::ErrorReply;
 use super::types::{Held, NativeType};
+use crate::write::Step;
 use redis_module::raw;
 use std::marker::PhantomData;
 use std::os::raw::c_int;
@@ -49,7 +50,7 @@ impl Ctx {
 
     /// Opens the key for writing, whether it is there or not. Panics (into the guard) if it is open already.
     #[inline(always)]
-    pub fn open_key_write<T: NativeType>(&self, key: Arg<'_>) -> WriteKey<'_, T> {
+    pub fn open_key_write<T: NativeType>(&self, key: Arg<'_>, _: Step) -> WriteKey<'_, T> {
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
         // SAFETY: context and name are live; a key opened for writing is never null.
         let raw = unsafe { api!(RedisModule_OpenKey)(self.as_ptr(), key.as_ptr(), mode) };
@@ -112,7 +113,7 @@ impl Ctx {
     /// Puts a string at a key in place of whatever is there, with this expiry or none. A time that has passed is set all the same, as `SET`
     /// does: the server lets the key expire, here and on replicas. No handle to the key may be open. Nothing is signalled, notified or
     /// replicated by it.
-    pub fn set_string(&mut self, key: Arg<'_>, value: &[u8], expires_at_ms: Option<i64>) {
+    pub fn set_string(&mut self, key: Arg<'_>, value: &[u8], expires_at_ms: Option<i64>, _: Step) {
         let value = OwnString::new(value);
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
         // SAFETY: context, name and value are live; the server takes its own reference of the value; the key is closed once. Handles borrow

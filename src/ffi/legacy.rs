@@ -13,6 +13,7 @@ use redis_session_core::layout::Source;
 
 use super::args::Arg;
 use super::ctx::Ctx;
+use crate::write::Step;
 
 /// What a key holds, where that is no value of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +121,7 @@ impl Ctx {
     }
 
     /// Deletes a key of whatever type; a large value may be freed on another thread. No handle may be open on it.
-    pub fn delete(&mut self, key: Arg<'_>) {
+    pub fn delete(&mut self, key: Arg<'_>, _: Step) {
         // SAFETY: context and name are live; the key is closed once.
         unsafe {
             let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;

@@ -155,10 +155,10 @@ pub(crate) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
 #[cfg(test)]
 mod tests {
     use super::ROW;
-    use crate::session::EventRange;
     use crate::fixture::ALL_EVENTS as ALL;
     use crate::layout::tests::{events, migrated, set_aside, NOW_MS};
     use crate::layout::{recognise, recognise_alone, Source};
+    use crate::session::EventRange;
     use crate::Session;
 
     const SAMPLE: &str = r#"{"seq":3,"type":"modified","changeInfo":{"entityIds":["e1"]},"impact":{"perfDelta":-2},"stateTransition":{"from":"pass","to":"broke"},"agentId":"a1","timestamp":"2026-01-14T10:00:00Z"}"#;
