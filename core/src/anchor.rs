@@ -9,7 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::ordered::{shared_bytes, By, Order, Stamp, POINTER_BYTES};
-use crate::payload::kind::{self, put_sized, put_time_ms, Reader};
+use crate::payload::format1::anchors::AnchorRow;
+use crate::payload::kind::{self, Reader};
 use crate::payload::PayloadError;
 use crate::text::json::{self, Value};
 use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
@@ -389,27 +390,23 @@ impl Anchors {
         varint::put(&mut whole, self.max_age_ms);
         varint::put(&mut whole, self.len() as u64);
         for By(anchor) in &self.by_time {
-            put_time_ms(&mut whole, anchor.stamp.time_ms);
-            put_sized(&mut whole, anchor.session_id.as_bytes());
-            let flag = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
-            whole.push(
-                flag(anchor.outcome.is_some(), OUTCOME)
-                    | flag(anchor.checkpoint_id.is_some(), CHECKPOINT)
-                    | flag(anchor.perf_delta.is_some(), PERF),
-            );
-            if let Some(outcome) = &anchor.outcome {
-                put_sized(&mut whole, outcome.as_bytes());
-            }
-            if let Some(id) = anchor.checkpoint_id {
-                varint::put(&mut whole, id);
-            }
-            if let Some(number) = &anchor.perf_delta {
-                put_sized(&mut whole, number.as_bytes());
-            }
-            varint::put(&mut whole, anchor.key_impacts.len() as u64);
-            for id in anchor.key_impacts() {
-                put_sized(&mut whole, id.as_bytes());
-            }
+            let Anchor {
+                stamp,
+                session_id,
+                outcome,
+                checkpoint_id,
+                key_impacts,
+                perf_delta,
+            } = &**anchor;
+            let row = AnchorRow {
+                time_ms: stamp.time_ms,
+                session_id,
+                outcome: outcome.as_deref(),
+                checkpoint_id: *checkpoint_id,
+                perf_delta: perf_delta.as_deref().map(str::as_bytes),
+                key_impacts: key_impacts.iter().map(|id| &**id).collect(),
+            };
+            row.write(&mut whole);
         }
         whole
     }
@@ -505,40 +502,27 @@ impl Anchors {
     }
 }
 
-const OUTCOME: u8 = 1;
-const CHECKPOINT: u8 = 2;
-const PERF: u8 = 4;
-
 fn read_anchor(reader: &mut Reader<'_>, order: u64) -> Option<Anchor> {
-    let time_ms = reader.time_ms()?;
-    let session_id = reader.text()?.into();
-    let flags = reader.byte()?;
-    if flags & !(OUTCOME | CHECKPOINT | PERF) != 0 {
-        return None;
-    }
-    let mut anchor = Anchor {
-        stamp: Stamp { time_ms, order },
+    let AnchorRow {
+        time_ms,
         session_id,
-        outcome: None,
-        checkpoint_id: None,
-        key_impacts: Box::default(),
-        perf_delta: None,
+        outcome,
+        checkpoint_id,
+        perf_delta,
+        key_impacts,
+    } = AnchorRow::read(reader)?;
+    let perf_delta = match perf_delta {
+        None => None,
+        Some(spelled) => Some(check_number(spelled)?.0.into()),
     };
-    if flags & OUTCOME != 0 {
-        anchor.outcome = Some(reader.text()?.into());
-    }
-    if flags & CHECKPOINT != 0 {
-        anchor.checkpoint_id = Some(reader.number()?);
-    }
-    if flags & PERF != 0 {
-        anchor.perf_delta = Some(check_number(reader.sized()?)?.0.into());
-    }
-    let mut impacts = Vec::new();
-    for _ in 0..reader.number()? {
-        impacts.push(reader.text()?.into());
-    }
-    anchor.key_impacts = impacts.into_boxed_slice();
-    Some(anchor)
+    Some(Anchor {
+        stamp: Stamp { time_ms, order },
+        session_id: session_id.into(),
+        outcome: outcome.map(Into::into),
+        checkpoint_id,
+        key_impacts: key_impacts.into_iter().map(Into::into).collect(),
+        perf_delta,
+    })
 }
 
 #[cfg(test)]

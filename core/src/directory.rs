@@ -26,7 +26,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::ordered::{shared_bytes, By, Order, Stamp, POINTER_BYTES};
-use crate::payload::kind::{self, put_sized, put_time_ms, Reader};
+use crate::payload::format1::directory::EntryRow;
+use crate::payload::kind::{self, Reader};
 use crate::payload::PayloadError;
 use crate::session::Session;
 use crate::text::glob;
@@ -571,11 +572,21 @@ impl Directory {
         whole.extend_from_slice(&kind::DIRECTORY);
         varint::put(&mut whole, self.len() as u64);
         for entry in self.in_registration_order() {
-            whole.extend_from_slice(entry.id.as_bytes());
-            put_time_ms(&mut whole, entry.stamp.time_ms);
-            put_sized(&mut whole, entry.key());
-            put_sized(&mut whole, entry.alias_bytes());
-            whole.push(if entry.is_autoname { AUTONAME } else { 0 });
+            let Entry {
+                id,
+                stamp,
+                text: _,
+                alias_bytes: _,
+                is_autoname,
+            } = entry;
+            let row = EntryRow {
+                id: *id,
+                created_at_ms: stamp.time_ms,
+                key: entry.key(),
+                alias: entry.alias_bytes(),
+                is_autoname: *is_autoname,
+            };
+            row.write(&mut whole);
         }
         whole
     }
@@ -661,24 +672,23 @@ impl Directory {
     }
 }
 
-const AUTONAME: u8 = 1;
-
 fn does_match(pattern: Option<&[u8]>, entry: &Entry) -> bool {
     pattern.is_none_or(|pattern| glob::matches(pattern, entry.alias_bytes()))
 }
 
 fn read_entry(reader: &mut Reader<'_>, order: u64) -> Option<Entry> {
-    let id = Uuid::from_bytes(reader.array()?);
-    let time_ms = reader.time_ms()?;
-    let key = reader.sized()?;
-    let alias = match reader.sized()? {
+    let EntryRow {
+        id,
+        created_at_ms: time_ms,
+        key,
+        alias,
+        is_autoname,
+    } = EntryRow::read(reader)?;
+    let alias = match alias {
         [] => None,
         bytes => Some(check_alias(bytes).ok()?.as_str()),
     };
-    let flags = reader.byte()?;
-    let is_autoname = flags & AUTONAME != 0;
-    let is_sound = flags & !AUTONAME == 0 && (alias.is_some() || !is_autoname);
-    is_sound.then(|| Entry::new(id, Stamp { time_ms, order }, key, alias, is_autoname))
+    (alias.is_some() || !is_autoname).then(|| Entry::new(id, Stamp { time_ms, order }, key, alias, is_autoname))
 }
 
 #[cfg(test)]

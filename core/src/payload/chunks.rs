@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::format1::ChunkRun;
+use super::format1::session::ChunkRun;
 use super::{take_sized, PayloadError};
 use crate::log::{ChunkBase, ChunkParts, Head, Log, Shared, StoredChunk, TakenChunk, TakenSegments};
 use crate::text::time::is_time;

@@ -16,7 +16,7 @@ use crate::body;
 use crate::conversation::Messages;
 use crate::log::{Log, Position, StoredChunk};
 use crate::payload::chunks::{chunk_runs, write_chunk, ChunkNumbers, ChunkReader};
-use crate::payload::format1::{
+use crate::payload::format1::session::{
     AgentRow, CheckpointRow, ChunkCounts, ChunkRun, DedupRow, EntityRow, LeaseRow, SessionRow,
 };
 use crate::payload::{take_sized, PayloadError, FORMAT, MAX_COUNTER};

@@ -1,4 +1,4 @@
-//! The rows of format 1: MessagePack, the session as a map by field names, what a session has many of as arrays.
+//! A session's rows: MessagePack, the session as a map by field names, what a session has many of as arrays.
 //!
 //! | where a payload does not say it | it is |
 //! |---|---|
@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::PayloadError;
+use crate::payload::PayloadError;
 use crate::limits::Limits;
 
 #[derive(Serialize, Deserialize)]
