@@ -16,7 +16,7 @@ use redis_session_core::message;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
 
-/// Bodies as agents write them: of 62 to 417 bytes.
+/// Bodies as agents write them: of 64 to 420 bytes.
 const BODIES: [&str; 6] = [
     r#"{"role":"user","content":"Could you check seat 14C for me too?"}"#,
     r#"{"role":"user","content":"I would like to change my reservation for two passengers to Friday morning, and could you please confirm that it is still possible without a fee because the policy says economy?","timestamp":"2026-01-14T10:00:00.000Z"}"#,
