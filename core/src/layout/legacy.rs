@@ -9,7 +9,6 @@ use uuid::Uuid;
 use super::meta::Meta;
 use super::names::KeyName;
 use super::sample::Sample;
-use super::shape::Shape;
 use super::source::{BadLayout, Field, Kind, Scored, Sources};
 use super::text::Object;
 
@@ -288,18 +287,6 @@ impl<'a> Items<'a> {
             texts: texts.into(),
             is_newest_first: true,
             compose: None,
-        }
-    }
-}
-
-impl ToldBy {
-    /// Whether an element of this shape is told by it, and with which precedence.
-    pub fn precedence_of(&self, shape: Shape) -> Option<u8> {
-        match self {
-            ToldBy::Elements { any_of, precedence } if any_of.iter().any(|marks| shape.has(*marks)) => {
-                Some(*precedence)
-            }
-            _ => None,
         }
     }
 }
