@@ -226,12 +226,14 @@ fn append_body<'a>(ctx: &mut Ctx, args: Args<'a>, key: Arg<'a>, body: &[u8]) -> 
         Err(why) => return Err(not_an_object(*why, 1, 1)),
     };
     let moment = Moment::of(ctx, &WriteOptions::NONE);
-    let Some(opened) = Opened::if_there(ctx, key)? else {
+    let done = Opened::at_once(ctx, key, |opened| {
+        let guarded = opened.guard(&WriteOptions::NONE, &moment)?;
+        let (seq, changed) = guarded.change(|session| session.append_one(facts, body, moment.now));
+        Ok((seq, changed.settle()))
+    })?;
+    let Some((seq, settled)) = done else {
         return append(ctx, args);
     };
-    let guarded = opened.guard(&WriteOptions::NONE, &moment)?;
-    let (seq, changed) = guarded.change(|session| session.append_one(facts, body, moment.now));
-    let settled = changed.settle();
 
     info::APPENDED.add(1);
     ctx.reply_i64(seq as i64);

@@ -258,7 +258,7 @@ impl<T: NativeType> WriteKey<'_, T> {
     }
 
     /// When the key expires, in Unix milliseconds.
-    #[inline]
+    #[inline(always)]
     pub fn expires_at_ms(&self) -> Option<i64> {
         let known = self.known_expiry();
         let at = known.and_then(KnownExpiry::get).unwrap_or_else(|| {
@@ -273,7 +273,7 @@ impl<T: NativeType> WriteKey<'_, T> {
     }
 
     /// Sets or removes the key's expiry. A time in the past is set all the same: the caller deletes. Not for a missing key.
-    #[inline]
+    #[inline(always)]
     pub fn set_expires_at_ms(&mut self, at: Option<i64>) {
         // A negative time is before any clock, as 0 is.
         let at = at.map_or(NO_EXPIRY, |at| at.max(0));

@@ -9,7 +9,7 @@ use redis_session_core::session::{Creation, Migrated, Written};
 use redis_session_core::Session;
 use uuid::Uuid;
 
-use super::open::{Admitted, Destination, Guarded, Legacy};
+use super::open::{Admitted, Destination, Guarded, Holds, Legacy, OpenKey};
 use super::{Moment, STEP};
 use crate::args::{Expiry, WriteOptions};
 use crate::ffi::Found;
@@ -20,9 +20,8 @@ use crate::{info, settings};
 
 /// A session that has been changed, its key still open: what is left is its expiry.
 #[must_use]
-pub struct Changed<'c, 'a> {
-    pub(super) key: WriteKey<'c, SessionValue>,
-    pub(super) name: Arg<'a>,
+pub struct Changed<'a, K> {
+    pub(super) open: K,
     pub(super) admitted: Admitted<'a>,
     /// Where the session came from, if it was not there before.
     pub(super) origin: Option<Box<Origin>>,
@@ -68,11 +67,11 @@ impl FirstExpiry {
     }
 }
 
-impl<'c, 'a> Guarded<'c, 'a> {
+impl<'c, 'a, K: Holds<'c, 'a>> Guarded<'a, K> {
     /// Changes the session. Where there is none yet, it is made first: of the layout at the key, else of the configured defaults
     /// ([`Opened::existing`](super::Opened::existing) has refused that for commands that make none).
     #[inline(always)]
-    pub fn change<R>(self, change: impl FnOnce(&mut Session) -> Written<R>) -> (R, Changed<'c, 'a>) {
+    pub fn change<R>(self, change: impl FnOnce(&mut Session) -> Written<R>) -> (R, Changed<'a, K>) {
         let Ok(done) = self.attempt(|session| Ok::<_, Infallible>(change(session)));
         done
     }
@@ -80,27 +79,21 @@ impl<'c, 'a> Guarded<'c, 'a> {
     /// Does the same with a change that the engine may refuse. After a refusal nothing has happened: no session is made either.
     #[inline(always)]
     pub fn attempt<R, E>(
-        self,
+        mut self,
         change: impl FnOnce(&mut Session) -> Result<Written<R>, E>,
-    ) -> Result<(R, Changed<'c, 'a>), E> {
-        let Guarded {
-            mut key,
-            name,
-            legacy,
-            admitted,
-        } = self;
+    ) -> Result<(R, Changed<'a, K>), E> {
+        let OpenKey { key, name, legacy } = self.open.open_mut();
         // A session that is made is changed in memory and put at the key afterwards.
         let mut begun = None;
         let value = match key.get_mut() {
             Found::Value(value) => value,
-            _ => &mut begun.insert(Begun::new(name, legacy, admitted)).value,
+            _ => &mut begun.insert(Begun::new(*name, legacy.take(), self.admitted)).value,
         };
         let written = value.change(change)?;
-        let origin = begun.map(|begun| begun.put(&mut key, name));
+        let origin = begun.map(|begun| begun.put(key, *name));
         let changed = Changed {
-            key,
-            name,
-            admitted,
+            open: self.open,
+            admitted: self.admitted,
             origin,
             content_changed: written.changed,
             evicted: written.evicted,
@@ -109,19 +102,18 @@ impl<'c, 'a> Guarded<'c, 'a> {
     }
 
     /// Makes the session where there is none yet, as [`Guarded::change`] does, and changes nothing else.
-    pub fn ensure(self) -> Changed<'c, 'a> {
+    pub fn ensure(self) -> Changed<'a, K> {
         self.change(|_| Written::nothing(())).1
     }
 
     /// Puts a new session at the key, which holds none, with a change of it.
-    pub fn create(mut self, new: &NewSession<'_>, change: impl FnOnce(&mut Session) -> Written<()>) -> Changed<'c, 'a> {
+    pub fn create(mut self, new: &NewSession<'_>, change: impl FnOnce(&mut Session) -> Written<()>) -> Changed<'a, K> {
         let expiry = new.first_expiry(&self.admitted);
-        let mut session = new.session(expiry, &self.admitted.moment);
+        let mut session = new.session(expiry, self.admitted.moment);
         let written = change(&mut session);
-        put(&mut self.key, SessionValue::new(session), expiry.at_ms);
+        put(&mut self.open.open_mut().key, SessionValue::new(session), expiry.at_ms);
         Changed {
-            key: self.key,
-            name: self.name,
+            open: self.open,
             admitted: self.admitted,
             origin: Some(Box::new(Origin::Explicit {
                 expiry,
@@ -136,15 +128,18 @@ impl<'c, 'a> Guarded<'c, 'a> {
 impl<'c, 'a> Destination<'c, 'a> {
     /// Puts a session that was made elsewhere, out of which `evicted` messages fell, in place of whatever is at the key. Its ttl is the
     /// default.
-    pub fn place(mut self, mut session: Session, evicted: u64) -> Changed<'c, 'a> {
-        let Admitted { options, moment } = &self.admitted;
+    pub fn place(mut self, mut session: Session, evicted: u64) -> Changed<'a, OpenKey<'c, 'a>> {
+        let Admitted { options, moment } = self.admitted;
         let expiry = FirstExpiry::of(session.ttl_ms(), options, moment);
         let replaces = self.is_occupied();
         session.set_ttl_ms(expiry.ttl_ms);
         put(&mut self.key, SessionValue::new(session), expiry.at_ms);
         Changed {
-            key: self.key,
-            name: self.name,
+            open: OpenKey {
+                key: self.key,
+                name: self.name,
+                legacy: None,
+            },
             admitted: self.admitted,
             origin: Some(Box::new(Origin::Explicit { expiry, replaces })),
             content_changed: true,
@@ -153,18 +148,15 @@ impl<'c, 'a> Destination<'c, 'a> {
     }
 }
 
-impl Changed<'_, '_> {
+impl<'c, 'a, K: Holds<'c, 'a>> Changed<'a, K> {
     /// When the key expires as it is now.
     pub fn expires_at_ms(&self) -> Option<i64> {
-        self.key.expires_at_ms()
+        self.open.expires_at_ms()
     }
 
     /// The session as it is now.
     pub fn session(&self) -> &Session {
-        match self.key.get() {
-            Found::Value(value) => value.session(),
-            Found::Missing | Found::WrongType => unreachable!("a change leaves a session at the key"),
-        }
+        self.open.session().expect("a change leaves a session at the key")
     }
 }
 
@@ -201,7 +193,7 @@ impl<'c, 'a> Begun<'c, 'a> {
         let new = NewSession::implied();
         let expiry = new.first_expiry(admitted);
         Begun {
-            value: SessionValue::new(new.session(expiry, &admitted.moment)),
+            value: SessionValue::new(new.session(expiry, admitted.moment)),
             expires_at_ms: expiry.at_ms,
             kind: Kind::New(new, expiry),
         }
@@ -295,7 +287,7 @@ impl NewSession<'_> {
 
     fn first_expiry(&self, admitted: &Admitted<'_>) -> FirstExpiry {
         let default_ttl_ms = settings::DEFAULT_TTL_S.get() as u64 * 1000;
-        FirstExpiry::of(default_ttl_ms, admitted.options, &admitted.moment)
+        FirstExpiry::of(default_ttl_ms, admitted.options, admitted.moment)
     }
 
     fn session(&self, expiry: FirstExpiry, moment: &Moment) -> Session {

@@ -1,4 +1,4 @@
-//! What every command that writes has in common, in the order in which it happens. Each step is a type that only the step before makes:
+//! The steps of every command that writes, in their order. Each is a type that only the step before makes:
 //!
 //! ```text
 //!            open.rs                              change.rs                    settle.rs
@@ -16,7 +16,8 @@
 //! | command | opened by | guards |
 //! |---|---|---|
 //! | most | [`Opened::existing`] or [`Opened::or_new`] | [`Opened::guard`] |
-//! | `AGENT JOIN`, `LEAVE`, `HANDOFF` | the same | [`Opened::guard_as_given`]: the turn is what they are about |
+//! | `APPEND key JSON body` to a session that is there | [`Opened::at_once`] | the same |
+//! | `AGENT JOIN`, `LEAVE`, `HANDOFF` | as most | [`Opened::guard_as_given`]: the turn is what they are about |
 //! | `AGENT LEASE`, `RELEASE` | [`Opened::existing`] | [`Opened::unguarded`]: no `<w>`; the engine refuses |
 //! | `CREATE` | [`Opened::even_closed`] | as given, of the session that `OPEN` finds |
 //! | `GETEX` | [`Opened::even_closed`] | none: it reads; it refuses `CLOSED` itself where it would extend |

@@ -12,11 +12,19 @@ use crate::value::session::SessionValue;
 use crate::{error, info, settings};
 
 /// A key opened to be written: it holds a session, nothing, or a legacy layout that becomes a session with the first change.
+///
+/// The steps hold the open key as `K`, by value or, in [`Opened::at_once`], by reference: moving it from step to step costs the most frequent
+/// command more than the steps themselves.
 #[must_use]
-pub struct Opened<'c, 'a> {
-    key: WriteKey<'c, SessionValue>,
-    name: Arg<'a>,
-    legacy: Option<Box<Legacy<'c>>>,
+pub struct Opened<K> {
+    open: K,
+}
+
+/// What is at an open key.
+pub struct OpenKey<'c, 'a> {
+    pub(super) key: WriteKey<'c, SessionValue>,
+    pub(super) name: Arg<'a>,
+    pub(super) legacy: Option<Box<Legacy<'c>>>,
 }
 
 /// What a legacy layout becomes when it is changed.
@@ -26,29 +34,55 @@ pub(super) struct Legacy<'c> {
     pub pending: Box<Pending>,
 }
 
-impl<'c, 'a> Opened<'c, 'a> {
+/// How a step holds the open key: see [`Opened`].
+pub trait Holds<'c, 'a> {
+    fn session(&self) -> Option<&Session>;
+    fn expires_at_ms(&self) -> Option<i64>;
+    fn open_mut(&mut self) -> &mut OpenKey<'c, 'a>;
+}
+
+impl<'c, 'a> Holds<'c, 'a> for OpenKey<'c, 'a> {
+    #[inline(always)]
+    fn session(&self) -> Option<&Session> {
+        match self.key.get() {
+            Found::Value(value) => Some(value.session()),
+            _ => self.legacy.as_ref().map(|legacy| &legacy.pending.session),
+        }
+    }
+
+    fn expires_at_ms(&self) -> Option<i64> {
+        self.key.expires_at_ms()
+    }
+
+    #[inline(always)]
+    fn open_mut(&mut self) -> &mut OpenKey<'c, 'a> {
+        self
+    }
+}
+
+impl<'c, 'a> Holds<'c, 'a> for &mut OpenKey<'c, 'a> {
+    #[inline(always)]
+    fn session(&self) -> Option<&Session> {
+        (**self).session()
+    }
+
+    fn expires_at_ms(&self) -> Option<i64> {
+        (**self).expires_at_ms()
+    }
+
+    #[inline(always)]
+    fn open_mut(&mut self) -> &mut OpenKey<'c, 'a> {
+        self
+    }
+}
+
+impl<'c, 'a> Opened<OpenKey<'c, 'a>> {
     /// Opens a key for a command that changes the session there, or makes one.
     #[inline(always)]
     pub fn or_new(ctx: &'c Ctx, key: Arg<'a>) -> Result<Self> {
         let opened = Self::even_closed(ctx, key)?;
         opened.check_not_closed(ctx)?;
         Ok(opened)
-    }
-
-    /// Opens a key if a session is there already, which is all that the most frequent commands need; `None` where there is anything else.
-    #[inline(always)]
-    pub fn if_there(ctx: &'c Ctx, key: Arg<'a>) -> Result<Option<Self>> {
-        let opened = ctx.open_key_write::<SessionValue>(key, STEP);
-        let Found::Value(_) = opened.get() else {
-            return Ok(None);
-        };
-        let opened = Opened {
-            key: opened,
-            name: key,
-            legacy: None,
-        };
-        opened.check_not_closed(ctx)?;
-        Ok(Some(opened))
     }
 
     /// Opens a key that must hold a session.
@@ -68,13 +102,36 @@ impl<'c, 'a> Opened<'c, 'a> {
             Found::WrongType => Some(look_for_layout(ctx, key)?),
             Found::Value(_) | Found::Missing => None,
         };
-        Ok(Opened {
+        let open = OpenKey {
             key: opened,
             name: key,
             legacy,
-        })
+        };
+        Ok(Opened { open })
     }
 
+    /// Takes the steps at a session that is there, and closes the key; `None` where there is anything else, for which the other ways are.
+    #[inline(always)]
+    pub fn at_once<R>(
+        ctx: &'c Ctx,
+        key: Arg<'a>,
+        steps: impl FnOnce(Opened<&mut OpenKey<'c, 'a>>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let mut open = OpenKey {
+            key: ctx.open_key_write::<SessionValue>(key, STEP),
+            name: key,
+            legacy: None,
+        };
+        if !matches!(open.key.get(), Found::Value(_)) {
+            return Ok(None);
+        }
+        let opened = Opened { open: &mut open };
+        opened.check_not_closed(ctx)?;
+        steps(opened).map(Some)
+    }
+}
+
+impl<'c, 'a, K: Holds<'c, 'a>> Opened<K> {
     /// Refuses to write a closed session.
     #[inline(always)]
     pub fn check_not_closed(&self, ctx: &Ctx) -> Result<()> {
@@ -87,17 +144,17 @@ impl<'c, 'a> Opened<'c, 'a> {
     /// The session that is there, or that the layout there would become.
     #[inline(always)]
     pub fn session(&self) -> Option<&Session> {
-        session_of(&self.key, self.legacy.as_deref())
+        self.open.session()
     }
 
     /// When the key expires.
     pub fn expires_at_ms(&self) -> Option<i64> {
-        self.key.expires_at_ms()
+        self.open.expires_at_ms()
     }
 
     /// Asks all guards of `<w>`: while a lease lives its token is needed, and what is given is checked.
     #[inline(always)]
-    pub fn guard(self, options: &'a WriteOptions, moment: &Moment) -> Result<Guarded<'c, 'a>> {
+    pub fn guard(self, options: &'a WriteOptions, moment: &'a Moment) -> Result<Guarded<'a, K>> {
         if let Some(session) = self.session() {
             check_lease_is_free(session, options, moment)?;
         }
@@ -106,49 +163,34 @@ impl<'c, 'a> Opened<'c, 'a> {
 
     /// Asks only for the lease and the version that are given.
     #[inline(always)]
-    pub fn guard_as_given(self, options: &'a WriteOptions, moment: &Moment) -> Result<Guarded<'c, 'a>> {
+    pub fn guard_as_given(self, options: &'a WriteOptions, moment: &'a Moment) -> Result<Guarded<'a, K>> {
         let admitted = Admitted::as_given(self.session(), options, moment)?;
-        Ok(self.admitted(admitted))
+        Ok(Guarded {
+            open: self.open,
+            admitted,
+        })
     }
 
     /// Asks nothing, for commands whose grammar has no guards. Of the options only times and expiry are looked at from here on.
-    pub fn unguarded(self, options: &'a WriteOptions, moment: &Moment) -> Guarded<'c, 'a> {
-        let moment = *moment;
-        self.admitted(Admitted { options, moment })
-    }
-
-    #[inline(always)]
-    fn admitted(self, admitted: Admitted<'a>) -> Guarded<'c, 'a> {
+    pub fn unguarded(self, options: &'a WriteOptions, moment: &'a Moment) -> Guarded<'a, K> {
         Guarded {
-            key: self.key,
-            name: self.name,
-            legacy: self.legacy,
-            admitted,
+            open: self.open,
+            admitted: Admitted { options, moment },
         }
     }
 }
 
 /// An opened key whose guards have passed: it may be changed, once.
 #[must_use]
-pub struct Guarded<'c, 'a> {
-    pub(super) key: WriteKey<'c, SessionValue>,
-    pub(super) name: Arg<'a>,
-    pub(super) legacy: Option<Box<Legacy<'c>>>,
+pub struct Guarded<'a, K> {
+    pub(super) open: K,
     pub(super) admitted: Admitted<'a>,
 }
 
-impl Guarded<'_, '_> {
+impl<'c, 'a, K: Holds<'c, 'a>> Guarded<'a, K> {
     /// The session that is there, or that the layout there would become: for what a command checks behind its guards.
     pub fn session(&self) -> Option<&Session> {
-        session_of(&self.key, self.legacy.as_deref())
-    }
-}
-
-#[inline(always)]
-fn session_of<'s>(key: &'s WriteKey<'_, SessionValue>, legacy: Option<&'s Legacy<'_>>) -> Option<&'s Session> {
-    match key.get() {
-        Found::Value(value) => Some(value.session()),
-        _ => legacy.map(|legacy| &legacy.pending.session),
+        self.open.session()
     }
 }
 
@@ -157,13 +199,13 @@ fn session_of<'s>(key: &'s WriteKey<'_, SessionValue>, legacy: Option<&'s Legacy
 #[derive(Clone, Copy)]
 pub struct Admitted<'a> {
     pub(super) options: &'a WriteOptions,
-    pub(super) moment: Moment,
+    pub(super) moment: &'a Moment,
 }
 
 impl<'a> Admitted<'a> {
     /// Checks the `LEASE` and `IFVERSION` that are given against the session that is there, if one is.
     #[inline(always)]
-    pub fn as_given(session: Option<&Session>, options: &'a WriteOptions, moment: &Moment) -> Result<Self> {
+    pub fn as_given(session: Option<&Session>, options: &'a WriteOptions, moment: &'a Moment) -> Result<Self> {
         if let Some(token) = options.lease {
             let living = session.and_then(|session| session.living_lease(moment.now.now_ms));
             if living.is_none_or(|lease| lease.token != token) {
@@ -178,10 +220,7 @@ impl<'a> Admitted<'a> {
                 return Err(error::version_conflict(is, wanted));
             }
         }
-        Ok(Admitted {
-            options,
-            moment: *moment,
-        })
+        Ok(Admitted { options, moment })
     }
 
     /// Opens the key where a session that is made elsewhere is to be placed, whatever it holds.

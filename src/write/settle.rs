@@ -4,7 +4,8 @@ use std::ffi::CStr;
 
 use smallvec::SmallVec;
 
-use super::change::{Changed, NewSession, Origin};
+use super::change::{Changed, FirstExpiry, NewSession, Origin};
+use super::open::{Admitted, Holds, OpenKey};
 use super::{Moment, STEP};
 use crate::args::{Expiry, WriteOptions};
 use crate::ffi::{Arg, Args, Ctx, Effect, Found, Word, WriteKey};
@@ -31,19 +32,26 @@ pub struct Settled<'a> {
 #[derive(Clone, Copy)]
 struct Facts<'a> {
     key: Arg<'a>,
-    moment: Moment,
+    now_ms: i64,
+    content_ms: i64,
     /// Content, expiry, or the session's being there at all.
     changed: bool,
     /// What the command itself is about.
     content_changed: bool,
-    /// The key is gone: its expiry had passed when it was set.
-    deleted: bool,
-    ttl_ms: Option<u64>,
-    expiry: ExpiryFact,
     evicted: u64,
+    outcome: Outcome,
 }
 
-impl<'c, 'a> Changed<'c, 'a> {
+/// What became of the session's ttl and of the key's expiry.
+#[derive(Clone, Copy)]
+struct Outcome {
+    ttl_ms: Option<u64>,
+    expiry: ExpiryFact,
+    /// The key is gone: its expiry had passed when it was set.
+    deleted: bool,
+}
+
+impl<'c, 'a, K: Holds<'c, 'a>> Changed<'a, K> {
     /// Sets or slides the key's expiry and closes the key.
     #[inline(always)]
     pub fn settle(self) -> Settled<'a> {
@@ -52,113 +60,123 @@ impl<'c, 'a> Changed<'c, 'a> {
 
     /// Does the same and also returns when the key expires, which costs a look; now, where that has deleted it.
     pub fn settle_and_look(self) -> (Settled<'a>, Option<i64>) {
-        let (settled, key) = self.settle_key();
-        let expires_at_ms = match settled.facts.deleted {
-            true => Some(settled.facts.moment.now.now_ms),
-            false => key.expires_at_ms(),
+        let (settled, open) = self.settle_key();
+        let expires_at_ms = match settled.is_deleted() {
+            true => Some(settled.facts.now_ms),
+            false => open.expires_at_ms(),
         };
         (settled, expires_at_ms)
     }
 
     #[inline(always)]
-    fn settle_key(self) -> (Settled<'a>, WriteKey<'c, SessionValue>) {
-        let Changed {
-            mut key,
-            name,
-            admitted,
-            origin,
-            content_changed,
-            evicted,
-        } = self;
-        let facts = Facts {
-            key: name,
-            moment: admitted.moment,
-            changed: content_changed || origin.is_some(),
-            content_changed,
-            deleted: false,
-            ttl_ms: None,
-            expiry: ExpiryFact::Untouched,
-            evicted,
-        };
-        let facts = if admitted.options.expiry.is_some() || origin.is_some() {
-            facts.settle_as_told(&mut key, origin.as_deref(), admitted.options)
+    fn settle_key(mut self) -> (Settled<'a>, K) {
+        let Admitted { options, moment } = self.admitted;
+        let OpenKey { key, name, .. } = self.open.open_mut();
+        let (outcome, is_told) = if options.expiry.is_some() || self.origin.is_some() {
+            let first = first_expiry(self.origin.as_deref());
+            settle_as_told(key, first, options, moment, self.content_changed)
         } else {
-            facts.slide(&mut key)
+            (Outcome::slid(slide(key, moment, self.content_changed)), false)
         };
-        info::EVICTED.add(evicted);
-        (Settled { facts, origin }, key)
+        let facts = Facts {
+            key: *name,
+            now_ms: moment.now.now_ms,
+            content_ms: moment.now.content_ms,
+            changed: self.content_changed || is_told || self.origin.is_some(),
+            content_changed: self.content_changed,
+            evicted: self.evicted,
+            outcome,
+        };
+        info::EVICTED.add(self.evicted);
+        let origin = self.origin;
+        (Settled { facts, origin }, self.open)
     }
 }
 
-impl Facts<'_> {
-    /// Moves the key's expiry to now + ttl where there are both, for a change of content. A primary sends its expiry itself.
-    #[inline(always)]
-    fn slide(mut self, key: &mut WriteKey<'_, SessionValue>) -> Self {
-        let ttl_ms = match key.get() {
-            Found::Value(value) if self.content_changed && !self.moment.obeys => value.session().ttl_ms(),
-            _ => 0,
-        };
-        if ttl_ms == 0 || key.expires_at_ms().is_none() {
-            return self;
-        }
-        let at_ms = self.moment.now.now_ms + ttl_ms as i64;
-        key.set_expires_at_ms(Some(at_ms));
-        self.expiry = ExpiryFact::At(at_ms);
-        self
+/// Moves the key's expiry to now + ttl where there are both, for a change of content; returns the new one. A primary sends its expiry itself.
+#[inline(always)]
+fn slide(key: &mut WriteKey<'_, SessionValue>, moment: &Moment, content_changed: bool) -> Option<i64> {
+    let ttl_ms = match key.get() {
+        Found::Value(value) if content_changed && !moment.obeys => value.session().ttl_ms(),
+        _ => 0,
+    };
+    if ttl_ms == 0 || key.expires_at_ms().is_none() {
+        return None;
     }
+    let at_ms = moment.now.now_ms + ttl_ms as i64;
+    key.set_expires_at_ms(Some(at_ms));
+    Some(at_ms)
+}
 
-    /// Sets the expiry that the command names, or takes over the one that a new session has begun with.
-    #[inline(never)]
-    fn settle_as_told(
-        mut self,
-        key: &mut WriteKey<'_, SessionValue>,
-        origin: Option<&Origin>,
-        options: &WriteOptions,
-    ) -> Self {
-        if let Some(Origin::Implied { expiry, .. } | Origin::Explicit { expiry, .. }) = origin {
-            // It is at the key already.
-            self.ttl_ms = Some(expiry.ttl_ms);
-            self.expiry = expiry.at_ms.map_or(ExpiryFact::Untouched, ExpiryFact::At);
-            return self.delete_if_past(key);
+/// Sets the expiry that the command names, or takes over the one that a new session has begun with. True: the command has named a ttl or an
+/// expiry, which is a change.
+#[inline(never)]
+fn settle_as_told(
+    key: &mut WriteKey<'_, SessionValue>,
+    first: Option<FirstExpiry>,
+    options: &WriteOptions,
+    moment: &Moment,
+    content_changed: bool,
+) -> (Outcome, bool) {
+    if let Some(FirstExpiry { ttl_ms, at_ms }) = first {
+        // It is at the key already.
+        let outcome = Outcome {
+            ttl_ms: Some(ttl_ms),
+            ..Outcome::slid(at_ms)
+        };
+        return (outcome.delete_if_past(key, moment), true);
+    }
+    let (ttl_ms, expiry) = match (options.expiry, options.settled_at_ms) {
+        (Some(Expiry::Ttl { ms }), at_ms) => (
+            Some(ms),
+            match at_ms {
+                Some(at_ms) => ExpiryFact::At(at_ms),
+                None if moment.obeys => ExpiryFact::Untouched,
+                None => ExpiryFact::At(moment.now.now_ms + ms as i64),
+            },
+        ),
+        (Some(Expiry::Persist), at_ms) => (Some(0), at_ms.map_or(ExpiryFact::Removed, ExpiryFact::At)),
+        (Some(Expiry::At { ms }), _) => (None, ExpiryFact::At(ms)),
+        (Some(Expiry::Keep), _) => (None, ExpiryFact::Kept),
+        (None, _) => return (Outcome::slid(slide(key, moment, content_changed)), false),
+    };
+    if let (Some(ttl_ms), Found::Value(value)) = (ttl_ms, key.get_mut()) {
+        value.change(|session| session.set_ttl_ms(ttl_ms));
+    }
+    match expiry {
+        ExpiryFact::At(at_ms) => key.set_expires_at_ms(Some(at_ms)),
+        ExpiryFact::Removed => key.set_expires_at_ms(None),
+        ExpiryFact::Untouched | ExpiryFact::Kept => {}
+    }
+    let outcome = Outcome {
+        ttl_ms,
+        expiry,
+        deleted: false,
+    };
+    (outcome.delete_if_past(key, moment), expiry != ExpiryFact::Kept)
+}
+
+fn first_expiry(origin: Option<&Origin>) -> Option<FirstExpiry> {
+    match origin {
+        Some(Origin::Implied { expiry, .. } | Origin::Explicit { expiry, .. }) => Some(*expiry),
+        Some(Origin::Migrated(_)) | None => None,
+    }
+}
+
+impl Outcome {
+    #[inline(always)]
+    fn slid(at_ms: Option<i64>) -> Self {
+        Outcome {
+            ttl_ms: None,
+            expiry: at_ms.map_or(ExpiryFact::Untouched, ExpiryFact::At),
+            deleted: false,
         }
-        match (options.expiry, options.settled_at_ms) {
-            (Some(Expiry::Ttl { ms }), at_ms) => {
-                self.ttl_ms = Some(ms);
-                self.expiry = match at_ms {
-                    Some(at_ms) => ExpiryFact::At(at_ms),
-                    None if self.moment.obeys => ExpiryFact::Untouched,
-                    None => ExpiryFact::At(self.moment.now.now_ms + ms as i64),
-                };
-            }
-            (Some(Expiry::Persist), at_ms) => {
-                self.ttl_ms = Some(0);
-                self.expiry = at_ms.map_or(ExpiryFact::Removed, ExpiryFact::At);
-            }
-            (Some(Expiry::At { ms }), _) => {
-                self.changed = true;
-                self.expiry = ExpiryFact::At(ms);
-            }
-            (Some(Expiry::Keep), _) => self.expiry = ExpiryFact::Kept,
-            (None, _) => return self.slide(key),
-        }
-        if let Some(ttl_ms) = self.ttl_ms {
-            self.changed = true;
-            if let Found::Value(value) = key.get_mut() {
-                value.change(|session| session.set_ttl_ms(ttl_ms));
-            }
-        }
-        match self.expiry {
-            ExpiryFact::At(at_ms) => key.set_expires_at_ms(Some(at_ms)),
-            ExpiryFact::Removed => key.set_expires_at_ms(None),
-            ExpiryFact::Untouched | ExpiryFact::Kept => {}
-        }
-        self.delete_if_past(key)
     }
 
     /// Deletes a key whose expiry has passed. What a primary sends is not deleted here: it sends a deletion of its own.
-    fn delete_if_past(mut self, key: &mut WriteKey<'_, SessionValue>) -> Self {
+    fn delete_if_past(mut self, key: &mut WriteKey<'_, SessionValue>, moment: &Moment) -> Self {
         if let ExpiryFact::At(at_ms) = self.expiry {
-            if at_ms <= self.moment.now.now_ms && !self.moment.obeys {
+            if at_ms <= moment.now.now_ms && !moment.obeys {
                 key.delete();
                 self.deleted = true;
             }
@@ -173,13 +191,15 @@ impl<'a> Settled<'a> {
         Settled {
             facts: Facts {
                 key,
-                moment: *moment,
+                now_ms: moment.now.now_ms,
+                content_ms: moment.now.content_ms,
                 changed,
                 content_changed: changed,
-                deleted,
-                ttl_ms: None,
-                expiry: ExpiryFact::Untouched,
                 evicted: 0,
+                outcome: Outcome {
+                    deleted,
+                    ..Outcome::slid(None)
+                },
             },
             origin: None,
         }
@@ -201,7 +221,7 @@ impl<'a> Settled<'a> {
 
     /// Whether the key is gone: its expiry had passed when it was set.
     pub fn is_deleted(&self) -> bool {
-        self.facts.deleted
+        self.facts.outcome.deleted
     }
 
     /// Tells replicas, watchers and subscribers. `effect` is the command without its facts (times, ttl, expiry), which go between it and
@@ -231,7 +251,7 @@ impl<'a> Settled<'a> {
     /// Does the same for a command that has no place for facts: an expiry that has moved goes behind it as a `PEXPIREAT`.
     pub fn publish_bare(&self, ctx: &mut Ctx, effect: Option<&Effect<'a>>, events: &[&CStr]) {
         let mut expiry = None;
-        if let ExpiryFact::At(at_ms) = self.facts.expiry {
+        if let ExpiryFact::At(at_ms) = self.facts.outcome.expiry {
             expiry.insert(ctx.effect(c"PEXPIREAT")).arg(self.key()).int(at_ms);
         }
         let effects: SmallVec<[&_; 2]> = effect.into_iter().chain(&expiry).collect();
@@ -244,7 +264,7 @@ impl<'a> Settled<'a> {
         for key in gone {
             ctx.delete(*key, STEP);
         }
-        if self.facts.deleted {
+        if self.facts.outcome.deleted {
             // The effect, which takes them along, is not sent.
             for key in gone {
                 replicate_deletion(ctx, *key);
@@ -306,7 +326,7 @@ impl<'a> Facts<'a> {
 
     fn add_to(&self, effect: &mut Effect<'_>) {
         self.add_times_to(effect);
-        match self.ttl_ms {
+        match self.outcome.ttl_ms {
             Some(0) => {
                 effect.word(Word::Persist);
             }
@@ -315,7 +335,7 @@ impl<'a> Facts<'a> {
             }
             None => {}
         }
-        match self.expiry {
+        match self.outcome.expiry {
             ExpiryFact::At(at_ms) => {
                 effect.word(Word::PxAt).int(at_ms);
             }
@@ -327,10 +347,9 @@ impl<'a> Facts<'a> {
     }
 
     fn add_times_to(&self, effect: &mut Effect<'_>) {
-        let now = &self.moment.now;
-        effect.word(Word::At).int(now.content_ms);
-        if now.now_ms != now.content_ms {
-            effect.word(Word::Now).int(now.now_ms);
+        effect.word(Word::At).int(self.content_ms);
+        if self.now_ms != self.content_ms {
+            effect.word(Word::Now).int(self.now_ms);
         }
     }
 
@@ -339,7 +358,7 @@ impl<'a> Facts<'a> {
         if !self.changed {
             return;
         }
-        if !self.deleted {
+        if !self.outcome.deleted {
             for effect in effects {
                 ctx.replicate(effect, STEP);
             }
@@ -363,7 +382,7 @@ impl<'a> Facts<'a> {
         if self.evicted > 0 {
             ctx.notify(c"session.evict", key, STEP);
         }
-        if self.deleted {
+        if self.outcome.deleted {
             ctx.notify_generic(c"del", key, STEP);
         }
     }

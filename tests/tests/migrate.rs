@@ -768,6 +768,19 @@ fn guards_hold_for_a_migration() {
         "#,
     );
     assert_eq!(keyspace(&server), before);
+    // They are asked before the sources are read.
+    server.conversation(
+        r#"
+        > SADD set x
+        (integer) 1
+        > SESSION.MIGRATE new FROM 2 set missing IFVERSION 1
+        (error) VERSIONCONFLICT session is at version 0, not 1
+        > SESSION.MIGRATE new FROM 2 set missing LEASE 1
+        (error) LEASELOST token 1 is stale
+        > SESSION.MIGRATE new FROM 2 set missing IFVERSION 0
+        (error) BADLAYOUT …
+        "#,
+    );
     server.conversation(
         r#"
         > SESSION.MIGRATE k IFVERSION 0
