@@ -145,15 +145,9 @@ impl Handler for GetEx {
             None | Some(Expiry::Keep) => session.ttl_ms() > 0 && expires_at_ms.is_some(),
             Some(expiry) => expiry != Expiry::Persist,
         };
-        let ((), changed) = opened.unguarded(options, &moment).change(|session| {
-            if extends {
-                session.extend_ttl(now_ms);
-            }
-            Written {
-                result: (),
-                changed: extends,
-                evicted: 0,
-            }
+        let ((), changed) = opened.unguarded(options, &moment).change(|session| match extends {
+            true => session.extend_ttl(now_ms),
+            false => Written::nothing(()),
         });
         // The document is read first: a `PXAT` in the past deletes the key, and still replies what was there.
         if moment.obeys {

@@ -100,7 +100,7 @@ impl Ctx {
     }
 }
 
-/// Whether the client's user may run its command on its keys still: rules change while it waits. `XREAD` is judged again in the same
+/// Whether the client's user may run its command on its keys still: rules change while it waits. `XREAD` is checked again in the same
 /// way (from 7.2 on).
 ///
 /// # Safety

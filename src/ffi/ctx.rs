@@ -52,7 +52,7 @@ impl Ctx {
         }
     }
 
-    /// Whether this command comes from the primary, an append-only file or a slot being imported: it has been judged
+    /// Whether this command comes from the primary, an append-only file or a slot being imported: it has been checked
     /// already and must not be refused. Costs a call that walks over much of the server's state: ask only before
     /// refusing.
     pub fn obeys_primary(&self) -> bool {

@@ -194,9 +194,10 @@ impl Session {
     }
 
     /// The expiry was extended by a read.
-    pub fn extend_ttl(&mut self, now_ms: i64) {
+    pub fn extend_ttl(&mut self, now_ms: i64) -> Written<()> {
         self.ttl_extended_count += 1;
         self.last_activity_ms = now_ms;
+        Written::beside_content(())
     }
 
     /// Takes `known` in place of limits of its own, if they are the same: sessions created under the same settings share one value.

@@ -14,8 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::payload::PayloadError;
 use crate::limits::Limits;
+use crate::payload::PayloadError;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
