@@ -33,6 +33,7 @@ mod replication;
 mod scenarios;
 
 // What stands around it.
+mod grammar;
 mod harness;
 mod keys;
 mod settings;
