@@ -88,6 +88,36 @@ pub enum Kind {
     Block,
 }
 
+/// Asserts that a list of examples has one of each of these commands, but for those named in `without`, each with its reason. What is
+/// named there must be among the commands and must have no example.
+#[track_caller]
+pub fn assert_examples<'a, E: AsRef<str>>(
+    commands: impl IntoIterator<Item = &'a Command>,
+    examples: impl IntoIterator<Item = E>,
+    without: &[(&str, &str)],
+) {
+    let examples: Vec<E> = examples.into_iter().collect();
+    let mut unknown: BTreeSet<&str> = without.iter().map(|(name, _)| *name).collect();
+    let (mut missing, mut needless) = (Vec::new(), Vec::new());
+    for command in commands {
+        let has_example = examples.iter().any(|line| command.is_called_by(line.as_ref()));
+        match (has_example, unknown.remove(command.name.as_str())) {
+            (false, false) => missing.push(&command.name),
+            (true, true) => needless.push(&command.name),
+            _ => {}
+        }
+    }
+    assert!(missing.is_empty(), "this test needs an example of {missing:?}");
+    assert!(
+        needless.is_empty(),
+        "there are examples of {needless:?}: they need no exception"
+    );
+    assert!(
+        unknown.is_empty(),
+        "exceptions for what is none of these commands: {unknown:?}"
+    );
+}
+
 impl Server {
     /// Every command and subcommand of the running module, by name. Groups are not commands.
     pub fn commands(&self) -> Vec<Command> {
@@ -101,6 +131,8 @@ impl Server {
             commands.extend(subcommands.iter().map(|name| self.command(name)));
         }
         commands.sort_by(|one, other| one.name.cmp(&other.name));
+        // Some servers list the subcommands beside their group.
+        commands.dedup_by(|one, other| one.name == other.name);
         assert!(commands.len() > 30, "the module has its commands: {commands:?}");
         commands
     }
