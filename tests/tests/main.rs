@@ -38,3 +38,4 @@ mod harness;
 mod keys;
 mod settings;
 mod surroundings;
+mod table;
