@@ -163,42 +163,54 @@ impl<'a, V: Values> Grammar<'a, V> {
         tails
     }
 
-    /// Sentences that must parse: the minimal ones; each option alone, in each of its forms; each two in both orders; all together, in
-    /// both orders, in lower case and in mixed case.
-    pub fn right(&self) -> Vec<Words> {
+    /// Sentences that must parse: the minimal ones; each option alone, in each of its forms; all together, in both orders, in lower case
+    /// and in mixed case.
+    pub fn plain(&self) -> Vec<Words> {
         let mut sentences = self.minimal();
         for site in self.sites() {
-            let whole = |options: &[Words]| {
-                let needed = self.needed(options, &site);
-                [site.prefix.clone(), options.concat(), needed, site.suffix.clone()].concat()
-            };
             for option in site.options {
                 for phrase in self.phrases(option, None) {
-                    sentences.push(whole(&[phrase]));
+                    sentences.push(self.with_options(&site, &[phrase]));
                 }
             }
-            let (first, last) = (self.one_of_each(&site, false), self.one_of_each(&site, true));
-            for one in &site.options.iter().enumerate().collect::<Vec<_>>() {
-                for other in site.options.iter().enumerate().filter(|other| other.0 != one.0) {
-                    for one in self.shortest(one.1) {
-                        for other in self.shortest(other.1) {
-                            sentences.push(whole(&[one.clone(), other]));
+            for mut all in [self.one_of_each(&site, false), self.one_of_each(&site, true)] {
+                sentences.push(self.with_options(&site, &all));
+                all.reverse();
+                let reversed = self.with_options(&site, &all);
+                sentences.push(in_case(reversed.clone(), |_, char| char.to_ascii_lowercase()));
+                sentences.push(in_case(reversed.clone(), |at, char| match at % 2 {
+                    0 => char.to_ascii_lowercase(),
+                    _ => char.to_ascii_uppercase(),
+                }));
+                sentences.push(reversed);
+            }
+        }
+        sentences
+    }
+
+    /// Sentences that must parse: the plain ones, and each two options in both orders.
+    pub fn right(&self) -> Vec<Words> {
+        let mut sentences = self.plain();
+        for site in self.sites() {
+            for (i, one) in site.options.iter().enumerate() {
+                for (j, other) in site.options.iter().enumerate() {
+                    if i == j {
+                        continue;
+                    }
+                    for one in self.shortest(one) {
+                        for other in self.shortest(other) {
+                            sentences.push(self.with_options(&site, &[one.clone(), other]));
                         }
                     }
                 }
             }
-            for mut all in [first, last] {
-                sentences.push(whole(&all));
-                all.reverse();
-                sentences.push(whole(&all));
-                sentences.push(in_case(whole(&all), |_, char| char.to_ascii_lowercase()));
-                sentences.push(in_case(whole(&all), |at, char| match at % 2 {
-                    0 => char.to_ascii_lowercase(),
-                    _ => char.to_ascii_uppercase(),
-                }));
-            }
         }
         sentences
+    }
+
+    fn with_options(&self, site: &Site<'_>, options: &[Words]) -> Words {
+        let needed = self.needed(options, site);
+        [site.prefix.clone(), options.concat(), needed, site.suffix.clone()].concat()
     }
 
     /// Right sentences, one value of each replaced by each option word of the command.
