@@ -29,7 +29,8 @@
 //! | `table.rs` | every command of the running module, with its arguments |
 //! | `grammar.rs` | right and wrong sentences, generated from a command's arguments |
 //!
-//! `MODULE_PATH` names a module built elsewhere; `MODULE_PROFILE` the profile of `Cargo.toml` to build it in (`release`); `SERVER_BIN` another server (a program, arguments may follow).
+//! `MODULE_PATH` names a module built elsewhere; `MODULE_PROFILE` the profile of `Cargo.toml` to build it in (`release`); `SERVER_BIN`
+//! another server (a program, arguments may follow).
 
 pub mod client;
 pub mod cluster;
