@@ -749,3 +749,122 @@ fn in_case(mut words: Words, change: impl Fn(usize, char) -> char) -> Words {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Plain;
+
+    impl Values for Plain {
+        fn value(&self, _: &Command, _: Option<&str>, argument: &Argument, nth: usize) -> (String, bool) {
+            match argument.kind {
+                Kind::Int => ((nth + 1).to_string(), false),
+                _ => (format!("{}{nth}", argument.name), true),
+            }
+        }
+
+        fn companion(&self, _: &Command, _: &str) -> Option<&str> {
+            None
+        }
+    }
+
+    fn argument(name: &str, kind: Kind, token: Option<&str>) -> Argument {
+        Argument {
+            name: name.into(),
+            kind,
+            token: token.map(str::to_owned),
+            optional: token.is_some(),
+            multiple: false,
+            multiple_token: false,
+            parts: Vec::new(),
+        }
+    }
+
+    /// `X.DO key [COUNT n] [LABEL label [BOLD]] <MSG text | JSON body [body ...]>`
+    fn command() -> Command {
+        let mut label = argument("label", Kind::Block, Some("LABEL"));
+        label.parts = vec![
+            argument("label", Kind::Str, None),
+            argument("BOLD", Kind::PureToken, Some("BOLD")),
+        ];
+        let mut bodies = argument("body", Kind::Str, Some("JSON"));
+        bodies.multiple = true;
+        let mut tail = argument("what", Kind::OneOf, None);
+        tail.parts = vec![argument("text", Kind::Str, Some("MSG")), bodies];
+        for part in &mut tail.parts {
+            part.optional = false;
+        }
+        Command {
+            name: "X.DO".into(),
+            arity: -4,
+            flags: BTreeSet::new(),
+            arguments: vec![
+                argument("key", Kind::Key, None),
+                argument("n", Kind::Int, Some("COUNT")),
+                label,
+                tail,
+            ],
+        }
+    }
+
+    #[test]
+    fn right_sentences_have_every_option_in_every_form() {
+        let command = command();
+        let grammar = Grammar::new(&command, &Plain);
+        let right: BTreeSet<String> = grammar.right().iter().map(|words| line(words)).collect();
+        for expected in [
+            "X.DO key0 MSG text0",
+            "X.DO key0 JSON body0",
+            "X.DO key0 JSON body0 body1 body2",
+            "X.DO key0 COUNT 1 MSG text0",
+            "X.DO key0 COUNT 1 JSON body0",
+            "X.DO key0 LABEL label0 MSG text0",
+            "X.DO key0 LABEL label0 BOLD MSG text0",
+            "X.DO key0 LABEL label0 COUNT 1 MSG text0",
+            "x.do key0 label label0 bold count 1 json body0",
+        ] {
+            assert!(right.contains(expected), "{expected} in {right:#?}");
+        }
+        assert_eq!(grammar.fault_of_arity(), None);
+    }
+
+    #[test]
+    fn wrong_sentences_say_which_word_is_wrong() {
+        let command = command();
+        let others = BTreeSet::from(["COUNT".to_owned(), "REV".to_owned()]);
+        let wrong = Grammar::new(&command, &Plain).wrong(&others);
+        for (expected, near) in [
+            ("X.DO key0 COUNT", "COUNT"),
+            ("X.DO key0 COUNT 1 COUNT 1 MSG text0", "COUNT"),
+            ("X.DO COUNT 1 key0 MSG text0", "1"),
+            ("X.DO key0 MSG text0 COUNT 1", "COUNT"),
+            ("X.DO key0 BOLD MSG text0", "BOLD"),
+            ("X.DO key0 LABEL label0 COUNT 1 BOLD MSG text0", "BOLD"),
+            ("X.DO key0 LABEL label0 BOLD BOLD", "BOLD"),
+            ("X.DO key0 COUNT 1 BOGUS LABEL label0 MSG text0", "BOGUS"),
+            ("X.DO key0 REV COUNT 1 LABEL label0 MSG text0", "REV"),
+        ] {
+            let found = wrong.iter().find(|wrong| line(&wrong.words) == expected);
+            let found = found.unwrap_or_else(|| panic!("{expected} in {wrong:#?}"));
+            assert_eq!(found.refusal, Refusal::Near(near.into()), "{expected}");
+        }
+        let right = Grammar::new(&command, &Plain).right();
+        for wrong in &wrong {
+            assert!(!right.contains(&wrong.words), "{} is right", line(&wrong.words));
+        }
+    }
+
+    #[test]
+    fn keywords_take_the_place_of_values_only() {
+        let command = command();
+        let sentences = Grammar::new(&command, &Plain).keywords_as_values();
+        let lines: BTreeSet<String> = sentences.iter().map(|sentence| line(&sentence.words)).collect();
+        assert!(lines.contains("X.DO key0 LABEL COUNT MSG text0"), "{lines:#?}");
+        assert!(lines.contains("X.DO JSON MSG text0"), "{lines:#?}");
+        for sentence in sentences {
+            assert_ne!(sentence.role, Role::Token);
+            assert!(command.tokens().contains(&sentence.words[sentence.at].text));
+        }
+    }
+}

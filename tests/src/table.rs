@@ -208,8 +208,8 @@ fn argument(docs: &Value) -> Argument {
                 }
             }
             "arguments" => argument.parts = items(&value).iter().map(self::argument).collect(),
-            // What is shown to people, and which key spec a key has.
-            "display_text" | "key_spec_index" => {}
+            // What people are told, and which key spec a key has.
+            "display_text" | "key_spec_index" | "summary" | "since" => {}
             other => panic!("the field {other} of an argument is not known here: add it"),
         }
     }
