@@ -1,9 +1,9 @@
-//! Which of a command's words are keys, where options bring some: a walk over the words by the command's own grammar, which is the
-//! list of its arguments in the table. So a value is stepped over as a value, whatever word it is: in `LABEL STORE STORE key` the
-//! first `STORE` is a label.
+//! Finds the keys among a command's words where some of them are values of options. It walks over the words with the command's list of
+//! arguments in the table as the grammar, so it steps over a value as a value, whatever word it is: in `LABEL STORE STORE key` the first
+//! `STORE` is a label.
 //!
-//! The server asks before the command runs, to check permissions and slots, and for `COMMAND GETKEYS`. Whether the words are a right
-//! command is found out later, when it runs; of a wrong one each key is named that can be told.
+//! The server asks for the keys before the command runs, to check permissions and slots, and for `COMMAND GETKEYS`. Whether the syntax
+//! is right is checked only when the command runs; of a wrong one, every key that can be recognised is named.
 
 use crate::args::parse_int;
 use crate::table::{Access, ArgSpec, Command, Kind, Place};

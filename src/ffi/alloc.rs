@@ -3,7 +3,6 @@
 //! `redis_module::alloc::RedisAlloc` does the same but has neither `realloc` nor `alloc_zeroed`: a growing buffer
 //! would be copied at each step although jemalloc can often extend it in place.
 
-use redis_module::raw;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 
@@ -45,11 +44,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
             return alloc_overaligned(layout);
         }
         // SAFETY: the API pointers are written once, before the module's first allocation.
-        match unsafe { raw::RedisModule_Alloc } {
-            // SAFETY: any size may be asked for.
-            Some(alloc) => unsafe { alloc(padded(layout.size(), layout.align())) }.cast(),
-            None => not_available(),
-        }
+        let alloc = unsafe { api!(RedisModule_Alloc else not_available()) };
+        // SAFETY: any size may be asked for.
+        unsafe { alloc(padded(layout.size(), layout.align())) }.cast()
     }
 
     #[inline]
@@ -63,11 +60,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
             return block;
         }
         // SAFETY: as in alloc.
-        match unsafe { raw::RedisModule_Calloc } {
-            // SAFETY: any size may be asked for.
-            Some(calloc) => unsafe { calloc(1, padded(layout.size(), layout.align())) }.cast(),
-            None => not_available(),
-        }
+        let calloc = unsafe { api!(RedisModule_Calloc else not_available()) };
+        // SAFETY: any size may be asked for.
+        unsafe { calloc(1, padded(layout.size(), layout.align())) }.cast()
     }
 
     #[inline]
@@ -79,11 +74,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
             block
         };
         // SAFETY: as in alloc.
-        match unsafe { raw::RedisModule_Free } {
-            // SAFETY: `start` is what the server's malloc returned for this block.
-            Some(free) => unsafe { free(start.cast()) },
-            None => not_available(),
-        }
+        let free = unsafe { api!(RedisModule_Free else not_available()) };
+        // SAFETY: `start` is what the server's malloc returned for this block.
+        unsafe { free(start.cast()) }
     }
 
     #[inline]
@@ -100,11 +93,9 @@ unsafe impl GlobalAlloc for ServerAllocator {
             };
         }
         // SAFETY: as in alloc.
-        match unsafe { raw::RedisModule_Realloc } {
-            // SAFETY: the block is the server's, of an alignment that its malloc gives to this padded size as well.
-            Some(realloc) => unsafe { realloc(block.cast(), padded(new_size, layout.align())) }.cast(),
-            None => not_available(),
-        }
+        let realloc = unsafe { api!(RedisModule_Realloc else not_available()) };
+        // SAFETY: the block is the server's, of an alignment that its malloc gives to this padded size as well.
+        unsafe { realloc(block.cast(), padded(new_size, layout.align())) }.cast()
     }
 }
 
@@ -113,9 +104,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
 #[cfg_attr(test, allow(dead_code))]
 fn alloc_overaligned(layout: Layout) -> *mut u8 {
     // SAFETY: as in ServerAllocator::alloc.
-    let Some(alloc) = (unsafe { raw::RedisModule_Alloc }) else {
-        not_available()
-    };
+    let alloc = unsafe { api!(RedisModule_Alloc else not_available()) };
     let Some(size) = layout.size().checked_add(layout.align()) else {
         return ptr::null_mut();
     };

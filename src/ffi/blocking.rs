@@ -100,8 +100,8 @@ impl Ctx {
     }
 }
 
-/// Whether the client's user may run its command on its keys still: rules change while it waits. `XREAD` is checked again in the same
-/// way (from 7.2 on).
+/// Whether the client's user may still run its command on its keys: ACL rules may have changed while it waited. The server checks them
+/// again for `XREAD` too (from 7.2 on).
 ///
 /// # Safety
 /// The context and the arguments are those of a blocked client, live during the call.

@@ -52,8 +52,8 @@ impl Ctx {
         }
     }
 
-    /// Whether this command comes from the primary, an append-only file or a slot being imported: it has been checked
-    /// already and must not be refused. Costs a call that walks over much of the server's state: ask only before
+    /// Whether this command comes from the primary, an append-only file or a slot being imported: it was accepted there
+    /// and must not be refused here. Costs a call that walks over much of the server's state: ask only before
     /// refusing.
     pub fn obeys_primary(&self) -> bool {
         const OBEYED: c_int = (raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING) as c_int;

@@ -146,7 +146,7 @@ impl Ctx {
         }
     }
 
-    /// Whether an effect would reach anybody: where not, it need not be put together, and [`Ctx::replicate_unheard`] does.
+    /// Whether an effect would reach anybody. If not, it need not be built, and [`Ctx::replicate_unheard`] takes its place.
     #[inline]
     pub fn is_heard(&self) -> bool {
         audience::somebody_listens(self.as_ptr())

@@ -1,5 +1,5 @@
-//! When a key expires, as it was last seen: a key's expiry is in the server's hash table of expiries, and a look into it costs a
-//! twentieth of an append.
+//! Remembers when keys expire: a key's expiry is in the server's hash table of expiries, and a look into it costs a twentieth of an
+//! append.
 //!
 //! What was read or set through an open key is remembered beside the value, and holds until somebody else changes an expiry. That is
 //! always told: `EXPIRE` and its kin, and `PERSIST`, send a keyspace event to modules whatever the server's own setting for events is. Any

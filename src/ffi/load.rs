@@ -59,105 +59,32 @@ impl LoadCtx {
     }
 }
 
-/// The functions that everything else calls without asking. All are in Redis 7.0.
-///
-/// # Safety
-/// The API is initialised.
-unsafe fn first_missing_function() -> Option<&'static str> {
-    macro_rules! missing {
-        ($($name:ident),* $(,)?) => {
+/// Expands to the functions that everything else calls without asking, all of which are in Redis 7.0, and to [`first_missing_function`].
+macro_rules! required_functions {
+    ($($name:ident)*) => {
+        /// One constant for each function. `api!` names the constant of the function it calls, so a call that the build
+        /// script has not found does not compile; and a constant that no call names is dead code.
+        #[allow(non_upper_case_globals)]
+        pub(super) mod required {
+            $(pub const $name: () = ();)*
+        }
+
+        /// The first of the functions that this server does not have.
+        ///
+        /// # Safety
+        /// The API is initialised.
+        unsafe fn first_missing_function() -> Option<&'static str> {
             // SAFETY: the pointers are not written any more.
-            unsafe { [$((stringify!($name), { raw::$name }.is_none())),*] }
-        };
-    }
-    let functions = missing![
-        RedisModule_Alloc,
-        RedisModule_Calloc,
-        RedisModule_Realloc,
-        RedisModule_Free,
-        RedisModule_CreateCommand,
-        RedisModule_CreateSubcommand,
-        RedisModule_GetCommand,
-        RedisModule_SetCommandInfo,
-        RedisModule_IsKeysPositionRequest,
-        RedisModule_KeyAtPos,
-        RedisModule_CreateDataType,
-        RedisModule_OpenKey,
-        RedisModule_CloseKey,
-        RedisModule_KeyType,
-        RedisModule_UnlinkKey,
-        RedisModule_StringSet,
-        RedisModule_GetAbsExpire,
-        RedisModule_SetAbsExpire,
-        RedisModule_ModuleTypeGetType,
-        RedisModule_ModuleTypeGetValue,
-        RedisModule_ModuleTypeSetValue,
-        RedisModule_ReplyWithArray,
-        RedisModule_ReplyWithMap,
-        RedisModule_ReplyWithError,
-        RedisModule_ReplyWithLongLong,
-        RedisModule_ReplyWithNull,
-        RedisModule_ReplyWithSimpleString,
-        RedisModule_ReplyWithString,
-        RedisModule_ReplyWithStringBuffer,
-        RedisModule_ReplySetArrayLength,
-        RedisModule_StringPtrLen,
-        RedisModule_CreateString,
-        RedisModule_CreateStringFromLongLong,
-        RedisModule_RetainString,
-        RedisModule_FreeString,
-        RedisModule_Replicate,
-        RedisModule_ReplicateVerbatim,
-        RedisModule_NotifyKeyspaceEvent,
-        RedisModule_SignalModifiedKey,
-        RedisModule_GetSelectedDb,
-        RedisModule_PublishMessage,
-        RedisModule_GetContextFlags,
-        RedisModule_Call,
-        RedisModule_FreeCallReply,
-        RedisModule_Milliseconds,
-        RedisModule_Call,
-        RedisModule_CallReplyType,
-        RedisModule_CallReplyLength,
-        RedisModule_CallReplyArrayElement,
-        RedisModule_CallReplyStringPtr,
-        RedisModule_FreeCallReply,
-        RedisModule_BlockClientOnKeys,
-        RedisModule_SignalKeyAsReady,
-        RedisModule_GetBlockedClientReadyKey,
-        RedisModule_GetBlockedClientPrivateData,
-        RedisModule_GetCurrentUserName,
-        RedisModule_GetModuleUserFromUserName,
-        RedisModule_FreeModuleUser,
-        RedisModule_ACLCheckCommandPermissions,
-        RedisModule_SetModuleOptions,
-        RedisModule_GetServerInfo,
-        RedisModule_FreeServerInfo,
-        RedisModule_ServerInfoGetFieldC,
-        RedisModule_ServerInfoGetFieldUnsigned,
-        RedisModule_IsIOError,
-        RedisModule_SaveStringBuffer,
-        RedisModule_LoadStringBuffer,
-        RedisModule_EmitAOF,
-        RedisModule_DigestAddStringBuffer,
-        RedisModule_DigestEndSequence,
-        RedisModule_DefragAlloc,
-        RedisModule_DefragShouldStop,
-        RedisModule_DefragCursorGet,
-        RedisModule_DefragCursorSet,
-        RedisModule_RegisterInfoFunc,
-        RedisModule_InfoAddSection,
-        RedisModule_InfoAddFieldULongLong,
-        RedisModule_RegisterNumericConfig,
-        RedisModule_RegisterBoolConfig,
-        RedisModule_RegisterEnumConfig,
-        RedisModule_LoadConfigs,
-    ];
-    functions
-        .into_iter()
-        .find(|(_, missing)| *missing)
-        .map(|(name, _)| name)
+            $(if unsafe { raw::$name }.is_none() {
+                return Some(stringify!($name));
+            })*
+            None
+        }
+    };
 }
+
+// Made by build.rs from every `api!(RedisModule_…)` in this folder.
+include!(concat!(env!("OUT_DIR"), "/required_functions.rs"));
 
 /// What the server calls when it loads the module.
 ///

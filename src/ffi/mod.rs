@@ -12,15 +12,20 @@
 #![allow(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
-/// A function of the server's API that every supported server has (checked once in [`load`]). Must be used in
+/// A function of the server's API that every supported server has: [`load`] looks for each one that is called through this
+/// macro, once, when the module is loaded. After `else` comes what never returns, in place of a panic. Must be used in
 /// `unsafe`: the pointers are `static mut`, written once before anything else of the module runs.
 macro_rules! api {
     ($name:ident) => {
+        api!($name else $crate::ffi::absent(stringify!($name)))
+    };
+    ($name:ident else $absent:expr) => {{
+        const _: () = $crate::ffi::load::required::$name;
         match ::redis_module::raw::$name {
             Some(function) => function,
-            None => $crate::ffi::absent(stringify!($name)),
+            None => $absent,
         }
-    };
+    }};
 }
 
 mod alloc;

@@ -26,11 +26,15 @@
 //! | `oracle.rs` | what must be equal before and after: digest, expiry, replies |
 //! | `payload.rs` | `DUMP` payloads with a right checksum, and a seeded random source to spoil them |
 //! | `sample.rs` | a small session for examples |
+//! | `table.rs` | every command of the running module, with its arguments |
+//! | `grammar.rs` | right and wrong sentences, generated from a command's arguments |
 //!
-//! `MODULE_PATH` names a module built elsewhere; `SERVER_BIN` another server (a program, arguments may follow).
+//! `MODULE_PATH` names a module built elsewhere; `MODULE_PROFILE` the profile of `Cargo.toml` to build it in (`release`); `SERVER_BIN`
+//! another server (a program, arguments may follow).
 
 pub mod client;
 pub mod cluster;
+pub mod grammar;
 pub mod journal;
 pub mod module;
 pub mod oracle;
@@ -39,6 +43,7 @@ pub mod postgres;
 pub mod sample;
 pub mod sentinel;
 pub mod server;
+pub mod table;
 pub mod talk;
 
 pub use client::{bytes, entry, int, items, text, Client};

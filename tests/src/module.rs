@@ -6,16 +6,23 @@ use std::sync::OnceLock;
 
 /// The shared object to load. Built at the first call; a failing build fails every test that asks for it.
 ///
-/// A release build, because the optimised module is what users load.
+/// A release build, because the optimised module is what users load, or one of the profile that `MODULE_PROFILE` names: of
+/// `release-checked`, which has every assertion in.
 pub fn path() -> &'static Path {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    match BUILT.get_or_init(|| match std::env::var_os("MODULE_PATH") {
-        Some(path) => Ok(PathBuf::from(path)),
-        None => build(),
+    match BUILT.get_or_init(|| match (std::env::var_os("MODULE_PATH"), profile()) {
+        (Some(path), _) => Ok(PathBuf::from(path)),
+        (None, profile) => build(&profile.unwrap_or_default()),
     }) {
         Ok(path) => path,
         Err(why) => panic!("the module could not be built:\n{why}"),
     }
+}
+
+/// The profile of `Cargo.toml` that the module is built in; none where `MODULE_PATH` names a module built elsewhere.
+pub fn profile() -> Option<String> {
+    let elsewhere = std::env::var_os("MODULE_PATH").is_some();
+    (!elsewhere).then(|| std::env::var("MODULE_PROFILE").unwrap_or_else(|_| "release".into()))
 }
 
 /// The root of the workspace.
@@ -25,14 +32,15 @@ pub fn project_root() -> &'static Path {
         .expect("the tests lie in the workspace")
 }
 
-fn build() -> Result<PathBuf, String> {
+fn build(profile: &str) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args([
             "build",
             "--package",
             "redis-session",
-            "--release",
+            "--profile",
+            profile,
             "--message-format=json",
         ])
         .current_dir(project_root())

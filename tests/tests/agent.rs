@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use redis_session_tests::table::{assert_examples, Command};
 use redis_session_tests::{entry, int, items, now_ms, talk, text, wait_until, Client, Options, Server, Value};
 use serde_json::{json, Value as Json};
 
@@ -528,6 +529,19 @@ fn while_a_lease_lives_every_write_needs_its_token() {
         .filter(|write| !write.starts_with("SESSION.AGENT "))
         .chain(["SESSION.EVENT ADD k pass AGENT a STATE review {w}"])
         .collect();
+    let commands = server.commands();
+    let of_others = |command: &&Command| command.takes_write_options() && !command.name.starts_with("SESSION.AGENT ");
+    assert_examples(
+        commands.iter().filter(of_others),
+        &writes,
+        &[
+            ("SESSION.CREATE", "makes a session, which nobody has a lease of"),
+            ("SESSION.MIGRATE", "makes a session, which nobody has a lease of"),
+            ("SESSION.FORK", "makes another session"),
+            ("SESSION.CHECKPOINT DEL", "needs a checkpoint: see checkpoint.rs"),
+            ("SESSION.CHECKPOINT RESTORE", "needs a checkpoint: see checkpoint.rs"),
+        ],
+    );
     for write in writes {
         let token = leased(&server);
         assert_eq!(token, 2);

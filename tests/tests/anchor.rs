@@ -257,7 +257,7 @@ fn it_is_a_value_of_its_own_type() {
             assert_refused(&server, &talk::split(&command), WRONGTYPE);
         }
     }
-    for write in super::guards::WRITES {
+    for (_, write) in super::guards::writes(&server) {
         assert_refused(&server, &talk::split(&write.replace("{w}", "")), WRONGTYPE);
     }
     for command in [

@@ -1,5 +1,6 @@
 //! Bad input: a clear error, and nothing has happened.
 
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{talk, Options, Server};
 
 /// A server with the session `k`, the string `string`, and a journal of what is propagated.
@@ -297,56 +298,25 @@ fn wrong_types_are_the_servers_wrongtype() {
 #[test]
 fn every_wrong_arity_is_refused() {
     let server = server();
-    for command in [
-        "CREATE",
-        "APPEND",
-        "RANGE",
-        "CONTEXT",
-        "GET",
-        "GETEX",
-        "INFO",
-        "LEN",
-        "META",
-        "WINDOW",
-        "POP",
-        "REMOVE",
-        "REDACT",
-        "COMPACT",
-        "CLEAR",
-        "LOAD",
-        "APPEND k",
-        "RANGE k",
-        "RANGE k 0",
-        "META k",
-        "REMOVE k",
-        "REDACT k",
-        "COMPACT k",
-        "LEN k k",
-        "MIGRATE",
-        "INFO k k",
-        "LOAD k",
-        "ENTITY",
-        "ENTITY MENTION",
-        "ENTITY MENTION k",
-        "ENTITY MENTION k ID",
-        "ENTITY GET",
-        "ENTITY GET k",
-        "ENTITY GET k e f",
-        "ENTITY LIST",
-        "ENTITY FORGET k",
-        "ENTITY FORGET k 1",
-        "ENTITY RESOLVE k",
-        "ENTITY HELP k",
-    ] {
-        let args = talk::split(&format!("SESSION.{command}"));
-        assert_refused(&server, &args, "ERR wrong number of arguments for '…' command");
+    for command in server.commands() {
+        let arity = command.arity.unsigned_abs() as usize;
+        let name: Vec<&str> = command.name.split(' ').collect();
+        let too_long = (command.arity > 0).then_some(arity + 1);
+        for len in (1..arity).chain(too_long) {
+            // With good words too, as far as there is one for each place.
+            for word in ["k", "0"] {
+                let mut args = name.clone();
+                args.resize(len, word);
+                assert_refused(&server, &args, "ERR wrong number of arguments for '…' command");
+            }
+        }
     }
 }
 
 #[test]
 fn every_unknown_option_is_named() {
     let server = server();
-    for command in [
+    let sentences = [
         "CREATE new",
         "APPEND k",
         "RANGE k 0 -1",
@@ -368,7 +338,34 @@ fn every_unknown_option_is_named() {
         "ENTITY FORGET k 1 e",
         "ENTITY RESOLVE k he",
         "ENTITY RESOLVE k he ANY",
-    ] {
+        "REMOVE k 1 EX 5",
+        "REDACT k 1 REASON r",
+        "EVENT ADD k pass",
+        "EVENT RANGE k - +",
+        "AGENT JOIN k a",
+        "AGENT LEAVE k a",
+        "AGENT HANDOFF k a b",
+        "READ k 0",
+        "CHECKPOINT CREATE k",
+        "CHECKPOINT DEL k 1 EX 5",
+        "CHECKPOINT RESTORE k 1",
+        "FORK k new",
+        "ANCHOR ADD new s1",
+        "ANCHOR GET new",
+        "INDEX LIST new",
+        "INDEX ADD new k",
+    ];
+    let commands = server.commands();
+    let with_options = commands.iter().filter(|command| !command.tokens().is_empty());
+    assert_examples(
+        with_options,
+        sentences.iter().map(|sentence| format!("SESSION.{sentence}")),
+        &[(
+            "SESSION.AGENT LEASE",
+            "its one word stands for a value, not for an option",
+        )],
+    );
+    for command in sentences {
         let tail = match command {
             _ if command.starts_with("APPEND") || command.starts_with("COMPACT") => "MSG user hi",
             "ENTITY MENTION k" => "ID e",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use redis_session_tests::payload::Random;
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{bytes, int, items, now_ms, oracle, talk, text, wait_until, Client, Options, Server, Value};
 use serde_json::{json, Value as Json};
 
@@ -965,7 +966,24 @@ fn every_write_to_a_closed_session_is_refused() {
                 "CREATE EX 5",
             ]
             .map(|options| format!("SESSION.GETEX k {options}")),
-        );
+        )
+        .collect::<Vec<_>>();
+    let commands = server.commands();
+    assert_examples(
+        commands.iter().filter(|command| command.is_write()),
+        &writes,
+        &[
+            (
+                "SESSION.CREATE",
+                "makes a session, or finds this one, which is no write",
+            ),
+            ("SESSION.FORK", "writes another key"),
+            ("SESSION.MIGRATE", "makes a session of other keys"),
+            ("SESSION.INDEX ADD", "writes a directory"),
+            ("SESSION.ANCHOR ADD", "writes anchors"),
+            ("SESSION.LOAD", "clients may not"),
+        ],
+    );
     for write in writes {
         assert_refused(&server, &talk::split(&write), &error);
     }
@@ -997,7 +1015,7 @@ fn every_read_of_a_closed_session_works() {
     server.run("PERSIST k");
     let before = server.visible(b"k");
     let id = server.document("k")["session_id"].as_str().expect("an id").to_owned();
-    for reading in [
+    let readings = [
         "LEN k",
         "INFO k",
         "GET k",
@@ -1017,9 +1035,24 @@ fn every_read_of_a_closed_session_works() {
         "GETEX k",
         "GETEX k MESSAGES 1",
         "GETEX k CREATE",
-    ] {
+    ]
+    .map(|reading| format!("SESSION.{reading}"));
+    let commands = server.commands();
+    assert_examples(
+        commands
+            .iter()
+            .filter(|command| !command.is_write() && !command.is_help()),
+        &readings,
+        &[
+            ("SESSION.ANCHOR GET", "reads anchors"),
+            ("SESSION.INDEX LEN", "reads a directory"),
+            ("SESSION.INDEX LIST", "reads a directory"),
+            ("SESSION.INDEX RESOLVE", "reads a directory"),
+        ],
+    );
+    for reading in readings {
         let propagated = server.propagated_by(|server| {
-            server.run(&format!("SESSION.{reading}"));
+            server.run(&reading);
         });
         assert!(propagated.is_empty(), "{reading}");
     }

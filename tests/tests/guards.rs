@@ -1,5 +1,6 @@
 //! `<w>`: versions, leases, retries; and the order in which they are looked at.
 
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{int, Server};
 
 /// Every command that writes a session, on one that holds three messages and the entity `e`; `{w}` is where its grammar has the
@@ -23,6 +24,42 @@ pub const WRITES: [&str; 16] = [
     "SESSION.CHECKPOINT CREATE k LABEL l {w}",
 ];
 
+/// The same for what needs more than that session: what makes it, and the write.
+const LATER_WRITES: [(&str, &str); 3] = [
+    ("SESSION.AGENT JOIN k a", "SESSION.AGENT LEAVE k a {w}"),
+    ("SESSION.CHECKPOINT CREATE k", "SESSION.CHECKPOINT DEL k 4 {w}"),
+    ("SESSION.CHECKPOINT CREATE k", "SESSION.CHECKPOINT RESTORE k 4 {w}"),
+];
+
+/// What takes these options and does not write a session that is there.
+const NO_WRITES: [(&str, &str); 3] = [
+    ("SESSION.CREATE", "makes a session"),
+    ("SESSION.FORK", "makes another session of this one"),
+    ("SESSION.MIGRATE", "makes a session of other keys"),
+];
+
+/// Every command of the running module that takes `<w>` and writes a session: what has to be there beside the three messages, if
+/// anything, and the write.
+pub fn writes(server: &Server) -> Vec<(&'static str, &'static str)> {
+    let writes: Vec<_> = WRITES
+        .into_iter()
+        .map(|write| ("", write))
+        .chain(LATER_WRITES)
+        .collect();
+    let commands = server.commands();
+    let commands = commands.iter().filter(|command| command.takes_write_options());
+    assert_examples(commands, writes.iter().map(|(_, write)| write), &NO_WRITES);
+    writes
+}
+
+/// What [`writes`] needs for a write.
+fn set_up(server: &Server, before: &str) {
+    three_messages(server);
+    if !before.is_empty() {
+        server.run(before);
+    }
+}
+
 fn three_messages(server: &Server) {
     server.run("DEL k");
     server.run(r#"SESSION.CREATE k META '{"a":1}'"#);
@@ -32,11 +69,12 @@ fn three_messages(server: &Server) {
 #[test]
 fn every_write_is_one_version() {
     let server = Server::start();
-    for write in WRITES {
-        three_messages(&server);
-        assert_eq!(server.version_of("k"), 2);
-        server.run(&write.replace("{w}", "IFVERSION 2"));
-        assert_eq!(server.version_of("k"), 3, "{write}");
+    for (before, write) in writes(&server) {
+        set_up(&server, before);
+        let version = server.version_of("k");
+        assert_eq!(version, if before.is_empty() { 2 } else { 3 }, "{before}");
+        server.run(&write.replace("{w}", &format!("IFVERSION {version}")));
+        assert_eq!(server.version_of("k"), version + 1, "{write}");
     }
     server.conversation(
         r#"
@@ -62,13 +100,14 @@ fn every_write_is_one_version() {
 #[test]
 fn ifversion_guards_every_write() {
     let server = Server::start();
-    for write in WRITES {
-        three_messages(&server);
+    for (before, write) in writes(&server) {
+        set_up(&server, before);
+        let version = server.version_of("k");
         let before = server.visible(b"k");
-        for wrong in [0, 1, 3, 99] {
+        for wrong in [0, 1, version - 1, version + 1, 99] {
             assert_eq!(
                 server.say(&write.replace("{w}", &format!("IFVERSION {wrong}"))),
-                format!("(error) VERSIONCONFLICT session is at version 2, not {wrong}"),
+                format!("(error) VERSIONCONFLICT session is at version {version}, not {wrong}"),
                 "{write}"
             );
         }
@@ -108,8 +147,8 @@ fn version_zero_is_no_session_yet() {
 #[test]
 fn a_lease_token_that_is_given_is_checked() {
     let server = Server::start();
-    for write in WRITES {
-        three_messages(&server);
+    for (before, write) in writes(&server) {
+        set_up(&server, before);
         let before = server.visible(b"k");
         assert_eq!(
             server.say(&write.replace("{w}", "LEASE 3")),
@@ -143,8 +182,18 @@ fn the_grammar_of_w_is_kept_on_every_write() {
     let server = Server::start();
     three_messages(&server);
     let before = server.visible(b"k");
-    let commands: Vec<&str> = WRITES.into_iter().chain(["SESSION.CREATE new {w}"]).collect();
-    for write in commands {
+    // What is made of nothing has the same grammar.
+    let others = [
+        "SESSION.CREATE new {w}",
+        "SESSION.FORK k new {w}",
+        "SESSION.MIGRATE new {w}",
+    ];
+    let commands: Vec<&str> = writes(&server)
+        .into_iter()
+        .map(|(_, write)| write)
+        .chain(others)
+        .collect();
+    for &write in &commands {
         for (options, error) in [
             ("IFVERSION 2 IFVERSION 2", "ERR syntax error near 'IFVERSION'"),
             ("LEASE 1 LEASE 1", "ERR syntax error near 'LEASE'"),
@@ -175,11 +224,7 @@ fn the_grammar_of_w_is_kept_on_every_write() {
         }
     }
     // Without its value, where nothing follows.
-    for write in WRITES
-        .into_iter()
-        .filter(|write| write.ends_with("{w}"))
-        .chain(["SESSION.CREATE new {w}"])
-    {
+    for write in commands.into_iter().filter(|write| write.ends_with("{w}")) {
         for option in ["IFVERSION", "LEASE", "AT", "EX", "PX", "PXAT"] {
             let reply = server.say(&write.replace("{w}", option));
             assert_eq!(
@@ -196,11 +241,11 @@ fn the_grammar_of_w_is_kept_on_every_write() {
 #[test]
 fn options_come_in_any_order_and_case() {
     let server = Server::start();
-    three_messages(&server);
-    for write in WRITES {
-        three_messages(&server);
-        server.run(&write.replace("{w}", "px 100000 at 5 ifversion 2"));
-        assert_eq!(server.version_of("k"), 3, "{write}");
+    for (before, write) in writes(&server) {
+        set_up(&server, before);
+        let version = server.version_of("k");
+        server.run(&write.replace("{w}", &format!("px 100000 at 5 ifversion {version}")));
+        assert_eq!(server.version_of("k"), version + 1, "{write}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The harness itself, on a plain server: if these fail, no other result means anything.
 
-use redis_session_tests::{oracle, Options, Postgres, Sentinel, Server};
+use redis_session_tests::{module, oracle, Options, Postgres, Sentinel, Server};
 
 fn plain() -> Options {
     Options::default().without_module()
@@ -128,4 +128,14 @@ fn what_postgresql_has_committed_outlives_its_crash() {
     assert!(postgres.try_sql("SELECT 1").is_err());
     postgres.resume();
     assert!(postgres.try_sql("SELECT nonsense").unwrap_err().contains("nonsense"));
+}
+
+#[test]
+fn the_module_has_the_assertions_of_its_profile() {
+    let Some(profile) = module::profile() else { return };
+    let module = std::fs::read(module::path()).expect("the module");
+    // What a debug assertion around every command would say.
+    let text = b"the handler did not reply exactly once";
+    let has_assertions = module.windows(text.len()).any(|window| window == text);
+    assert_eq!(has_assertions, profile == "release-checked", "built as {profile}");
 }

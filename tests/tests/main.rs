@@ -34,7 +34,9 @@ mod replication;
 mod scenarios;
 
 // What stands around it.
+mod grammar;
 mod harness;
 mod keys;
 mod settings;
 mod surroundings;
+mod table;

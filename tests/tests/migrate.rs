@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use redis_session_tests::oracle::assert_same;
 use redis_session_tests::payload::Random;
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{bytes, entry, int, items, now_ms, talk, text, wait_until, Client, Options, Server, Value};
 
 const UUID: &str = "0190a8b4-6d2e-7c3a-9f10-123456789abc";
@@ -1001,6 +1002,21 @@ fn without_what_is_new(server: &Server) -> (serde_json::Value, Vec<(String, Stri
 #[test]
 fn reads_pass_through_a_json_layout_and_write_nothing() {
     let primary = Server::append_only().start();
+    let commands = primary.commands();
+    assert_examples(
+        commands
+            .iter()
+            .filter(|command| !command.is_write() && !command.is_help()),
+        READS,
+        &[
+            ("SESSION.GET", "is looked at as the document"),
+            ("SESSION.INFO", "is looked at field by field"),
+            ("SESSION.ANCHOR GET", "reads anchors"),
+            ("SESSION.INDEX LEN", "reads a directory"),
+            ("SESSION.INDEX LIST", "reads a directory"),
+            ("SESSION.INDEX RESOLVE", "reads a directory"),
+        ],
+    );
     let replica = Options::default().hostile().start();
     replica.replicate(&primary);
     for legacy in layouts().into_iter().filter(Legacy::is_of_one_json_key) {
@@ -1191,6 +1207,19 @@ fn without_ids_and_times(said: &str) -> String {
 #[test]
 fn the_first_write_migrates_and_then_applies() {
     let primary = Server::append_only().config("notify-keyspace-events", "KEd").start();
+    let commands = primary.commands();
+    assert_examples(
+        commands.iter().filter(|command| command.is_write()),
+        WRITES,
+        &[
+            ("SESSION.MIGRATE", "is what the others do first"),
+            ("SESSION.AGENT RELEASE", "nobody has a lease yet"),
+            ("SESSION.CHECKPOINT RESTORE", "there is no checkpoint yet"),
+            ("SESSION.FORK", "does not migrate its source"),
+            ("SESSION.ANCHOR ADD", "writes anchors"),
+            ("SESSION.LOAD", "clients may not"),
+        ],
+    );
     let replica = Options::default().hostile().start();
     replica.replicate(&primary);
     let mut subscriber = primary.client();

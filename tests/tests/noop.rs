@@ -181,9 +181,12 @@ fn an_expiry_given_explicitly_is_a_change() {
 #[test]
 fn a_write_that_changed_something_breaks_a_watch() {
     let server = redis_session_tests::Server::start();
-    for write in super::guards::WRITES {
+    for (before, write) in super::guards::writes(&server) {
         server.run("DEL k");
         server.run(r#"SESSION.APPEND k JSON '{"n":1,"entity_refs":["e"]}' '{"n":2}' '{"n":3}'"#);
+        if !before.is_empty() {
+            server.run(before);
+        }
         let mut watcher = server.client();
         watcher.run("WATCH k");
         watcher.run("SESSION.GET k");

@@ -1,6 +1,7 @@
 //! Random histories: rules that hold whatever is done.
 
 use redis_session_tests::payload::Random;
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{bytes, entry, int, items, now_ms, talk, text, Options, Server, Value};
 
 /// A writing command drawn by lot: any command, any options. Ages are whole hours and bounds on age half hours off, so that
@@ -150,6 +151,27 @@ pub fn random_write(random: &mut Random) -> String {
             format!("SESSION.APPEND k {w} JSON {}", bodies.join(" "))
         }
     }
+}
+
+#[test]
+fn every_write_is_drawn() {
+    let mut random = Random(1);
+    let drawn: Vec<String> = (0..5000).map(|_| random_write(&mut random)).collect();
+    let commands = Server::start().commands();
+    assert_examples(
+        commands.iter().filter(|command| command.is_write()),
+        drawn,
+        &[
+            ("SESSION.CREATE", "a write makes the session where there is none"),
+            ("SESSION.FORK", "makes another session"),
+            ("SESSION.MIGRATE", "makes a session of other keys"),
+            ("SESSION.INDEX ADD", "writes a directory"),
+            ("SESSION.ANCHOR ADD", "writes anchors"),
+            ("SESSION.AGENT LEASE", "every write after it would be refused"),
+            ("SESSION.AGENT RELEASE", "nobody has a lease"),
+            ("SESSION.LOAD", "clients may not"),
+        ],
+    );
 }
 
 /// Everything of `k`; a hidden expiry date and the counters of `INFO` stand for what a reader does not see.

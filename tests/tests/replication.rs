@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 
 use redis_session_tests::journal::line;
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{now_ms, oracle, talk, wait_until, Options, Server};
 
 /// What every scenario's last command propagates, literally. `<t>` is the primary's clock, `<t+n>` a time that many milliseconds
@@ -643,7 +644,7 @@ fn is_literally(expected: &str, command: &[Vec<u8>], clock_ms: &RangeInclusive<i
 fn every_write_propagates_these_facts_and_no_others() {
     let server = Server::append_only().start();
     let mut differences = String::new();
-    for scenario in super::scenarios::all() {
+    for scenario in super::scenarios::of_every_write(&server) {
         let (_, expected) = PROPAGATED
             .iter()
             .find(|(name, _)| *name == scenario.name)
@@ -836,9 +837,9 @@ fn a_replica_reads_and_does_not_write() {
     replica.replicate(&primary);
     primary.run(r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}'"#);
     replica.wait_for(&primary);
-    for write in super::guards::WRITES
-        .iter()
-        .map(|write| write.replace("{w}", ""))
+    let writes: Vec<String> = super::guards::writes(&primary)
+        .into_iter()
+        .map(|(_, write)| write.replace("{w}", ""))
         .chain(
             [
                 "SESSION.CREATE new",
@@ -851,15 +852,18 @@ fn a_replica_reads_and_does_not_write() {
                 "SESSION.CHECKPOINT DEL k 1",
                 "SESSION.CHECKPOINT RESTORE k 1",
                 "SESSION.FORK k new",
+                "SESSION.AGENT LEASE k a 1000",
+                "SESSION.AGENT RELEASE k 1",
+                "SESSION.MIGRATE new FROM 1 k",
             ]
             .map(String::from),
         )
-    {
-        assert!(
-            replica.say(&write).starts_with("(error) READONLY "),
-            "{write}: {}",
-            replica.say(&write)
-        );
+        .collect();
+    let commands = primary.commands();
+    assert_examples(commands.iter().filter(|command| command.is_write()), &writes, &[]);
+    for write in writes {
+        let reply = replica.say(&write);
+        assert!(reply.starts_with("(error) READONLY "), "{write}: {reply}");
     }
     for reading in [
         "RANGE k 0 -1",
@@ -925,7 +929,7 @@ fn a_chain_of_replicas_and_a_partial_resync() {
     );
     middle.replicate(&primary);
     last.replicate(&middle);
-    for scenario in super::scenarios::all() {
+    for scenario in super::scenarios::of_every_write(&primary) {
         if scenario.name == "append-maxlen" {
             primary.run("CLIENT KILL TYPE replica");
         }

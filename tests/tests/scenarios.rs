@@ -1,6 +1,7 @@
 //! Every writing command in every form that matters to replication and persistence: `KEY` is the scenario's own key, the last
 //! command is the one in question.
 
+use redis_session_tests::table::assert_examples;
 use redis_session_tests::{now_ms, Server};
 
 pub struct Scenario {
@@ -24,6 +25,21 @@ const LIST: &str =
     r#"RPUSH KEY '{"role":"user","content":"a"}' oops '{"role":"user","content":"b","timestamp":1768384800}'"#;
 const LIST_BESIDE: &str = r#"RPUSH KEY-l '{"role":"user","content":"a"}' "\xff""#;
 const FAR: &str = "4102444800000";
+
+/// The scenarios, where every write of the running module is in question in one.
+pub fn of_every_write(server: &Server) -> Vec<Scenario> {
+    let scenarios = all();
+    let commands = server.commands();
+    assert_examples(
+        commands.iter().filter(|command| command.is_write()),
+        scenarios.iter().filter_map(|scenario| scenario.commands.last()),
+        &[(
+            "SESSION.LOAD",
+            "clients may not; rewriting an append-only file without preamble writes it",
+        )],
+    );
+    scenarios
+}
 
 pub fn all() -> Vec<Scenario> {
     let mut scenarios = Vec::new();

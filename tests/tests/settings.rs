@@ -31,6 +31,10 @@ fn get(server: &Server, name: &str) -> String {
 fn every_setting_has_its_default_and_refuses_nonsense() {
     let server = Server::start();
     let all = redis_session_tests::items(&server.run("CONFIG GET session.*"));
+    for name in all.chunks(2).map(|pair| text(&pair[0])) {
+        let known = SETTINGS.iter().any(|(known, ..)| name == format!("session.{known}"));
+        assert!(known, "{name} is not in this list");
+    }
     assert_eq!(all.len() / 2, SETTINGS.len(), "{all:?}");
     for (name, default, other, bad) in SETTINGS {
         if !default.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use redis_session_tests::table::{Command, Kind};
 use redis_session_tests::{entry, items, talk, text, Client, Server, Value};
 
 #[test]
@@ -132,88 +133,186 @@ fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
     redis_session_tests::wait_until("the session is evicted", || server.say("EXISTS k") == "(integer) 0");
 }
 
-const COMMANDS: [(&str, &str, &str); 16] = [
-    // name, flags it has, flags it has not
-    ("create", "write denyoom", "readonly"),
-    ("append", "write denyoom fast", "readonly"),
-    ("range", "readonly", "write denyoom fast"),
-    ("context", "readonly", "write denyoom fast"),
-    ("get", "readonly", "write denyoom fast"),
-    ("getex", "write", "readonly fast"),
-    ("info", "readonly", "write"),
-    ("len", "readonly fast", "write"),
-    ("meta", "write denyoom", "readonly"),
-    ("window", "write", "readonly denyoom"),
-    ("pop", "write", "readonly denyoom"),
-    ("remove", "write", "readonly denyoom"),
-    ("redact", "write", "readonly denyoom"),
-    ("compact", "write", "readonly"),
-    ("clear", "write", "readonly denyoom"),
-    ("load", "write", "readonly"),
+/// What the contract says of each command: its flags, where its keys are (first, last, step), its option words; `{w}` stands for those
+/// that every write of a session has.
+const COMMANDS: [(&str, &str, [i64; 3], &str); 50] = [
+    ("SESSION.AGENT HANDOFF", "write denyoom fast", [2, 2, 1], "NOTE {w}"),
+    ("SESSION.AGENT HELP", "fast", [0, 0, 0], ""),
+    ("SESSION.AGENT JOIN", "write denyoom fast", [2, 2, 1], "META {w}"),
+    ("SESSION.AGENT LEASE", "write denyoom fast", [2, 2, 1], "PXAT"),
+    ("SESSION.AGENT LEAVE", "write fast", [2, 2, 1], "{w}"),
+    ("SESSION.AGENT LIST", "readonly", [2, 2, 1], ""),
+    ("SESSION.AGENT RELEASE", "write fast", [2, 2, 1], ""),
+    (
+        "SESSION.ANCHOR ADD",
+        "write denyoom fast",
+        [2, 2, 1],
+        "OUTCOME CHECKPOINT IMPACTS PERF MAXLEN MAXAGE AT",
+    ),
+    ("SESSION.ANCHOR GET", "readonly", [2, 2, 1], "SESSION"),
+    ("SESSION.ANCHOR HELP", "fast", [0, 0, 0], ""),
+    (
+        "SESSION.APPEND",
+        "write denyoom fast",
+        [1, 1, 1],
+        "XX DEDUP MAXLEN TOKENS EVICTED MSG NAME ID TOOL_CALL_ID TOOL_CALL REF JSON {w}",
+    ),
+    (
+        "SESSION.CHECKPOINT CREATE",
+        "write denyoom",
+        [2, 2, 1],
+        "STORE GRACE LABEL OUTCOME SUMMARY REFS TRIM CLOSE {w}",
+    ),
+    ("SESSION.CHECKPOINT DEL", "write", [2, 2, 1], "{w}"),
+    ("SESSION.CHECKPOINT GET", "readonly fast", [2, 2, 1], ""),
+    ("SESSION.CHECKPOINT HELP", "fast", [0, 0, 0], ""),
+    ("SESSION.CHECKPOINT LIST", "readonly", [2, 2, 1], ""),
+    ("SESSION.CHECKPOINT RESTORE", "write denyoom", [2, 2, 1], "{w}"),
+    ("SESSION.CLEAR", "write", [1, 1, 1], "{w}"),
+    (
+        "SESSION.COMPACT",
+        "write",
+        [1, 1, 1],
+        "UPTO MSG NAME ID TOOL_CALL_ID TOOL_CALL REF JSON {w}",
+    ),
+    (
+        "SESSION.CONTEXT",
+        "readonly",
+        [1, 1, 1],
+        "MAXTOKENS MAXLEN ENTITIES ROLE",
+    ),
+    (
+        "SESSION.CREATE",
+        "write denyoom fast",
+        [1, 1, 1],
+        "INDEX ALIAS AUTONAME OPEN ID SCOPE STATE META LIMIT PIN {w}",
+    ),
+    ("SESSION.ENTITY FORGET", "write fast", [2, 2, 1], "{w}"),
+    ("SESSION.ENTITY GET", "readonly fast", [2, 2, 1], ""),
+    ("SESSION.ENTITY HELP", "fast", [0, 0, 0], ""),
+    ("SESSION.ENTITY LIST", "readonly", [2, 2, 1], "TYPE LIMIT"),
+    (
+        "SESSION.ENTITY MENTION",
+        "write denyoom fast",
+        [2, 2, 1],
+        "ID NAME TYPE ALIAS JSON {w}",
+    ),
+    ("SESSION.ENTITY RESOLVE", "readonly", [2, 2, 1], "ANY ALL"),
+    (
+        "SESSION.EVENT ADD",
+        "write denyoom fast",
+        [2, 2, 1],
+        "AGENT ENTITIES CHANGE IMPACT IFSTATE STATE {w}",
+    ),
+    ("SESSION.EVENT HELP", "fast", [0, 0, 0], ""),
+    ("SESSION.EVENT LEN", "readonly fast", [2, 2, 1], ""),
+    (
+        "SESSION.EVENT RANGE",
+        "readonly",
+        [2, 2, 1],
+        "REV COUNT TYPE AGENT ENTITY FROM TO",
+    ),
+    (
+        "SESSION.FORK",
+        "write denyoom",
+        [1, 2, 1],
+        "UPTO CHECKPOINT ID REPLACE {w}",
+    ),
+    ("SESSION.GET", "readonly", [1, 1, 1], "MESSAGES"),
+    (
+        "SESSION.GETEX",
+        "write denyoom",
+        [1, 1, 1],
+        "MESSAGES CREATE EX PX PXAT PERSIST",
+    ),
+    ("SESSION.INDEX ADD", "write denyoom fast", [2, 3, 1], "ALIAS AUTONAME"),
+    ("SESSION.INDEX HELP", "fast", [0, 0, 0], ""),
+    ("SESSION.INDEX LEN", "readonly", [2, 2, 1], ""),
+    ("SESSION.INDEX LIST", "readonly", [2, 2, 1], "MATCH BYACTIVITY LIMIT"),
+    ("SESSION.INDEX RESOLVE", "readonly fast", [2, 2, 1], ""),
+    ("SESSION.INFO", "readonly fast", [1, 1, 1], ""),
+    ("SESSION.LEN", "readonly fast", [1, 1, 1], ""),
+    ("SESSION.LOAD", "write", [1, 1, 1], ""),
+    ("SESSION.META", "write denyoom", [1, 1, 1], "{w}"),
+    (
+        "SESSION.MIGRATE",
+        "write denyoom",
+        [1, 1, 1],
+        "FROM FORMAT ID MAXLEN KEEP DRYRUN {w}",
+    ),
+    ("SESSION.POP", "write", [1, 1, 1], "COUNT {w}"),
+    (
+        "SESSION.RANGE",
+        "readonly",
+        [1, 1, 1],
+        "BYSEQ BYTIME REV COUNT ROLE WITHMETA MALFORMED",
+    ),
+    (
+        "SESSION.READ",
+        "readonly blocking",
+        [1, 1, 1],
+        "COUNT BLOCK MESSAGES EVENTS",
+    ),
+    ("SESSION.REDACT", "write", [1, 1, 1], "REASON {w}"),
+    ("SESSION.REMOVE", "write", [1, 1, 1], "{w}"),
+    (
+        "SESSION.WINDOW",
+        "write",
+        [1, 1, 1],
+        "MAXLEN MAXTOKENS MAXBYTES MAXAGE PIN NOPIN {w}",
+    ),
 ];
+
+const WRITE_OPTIONS: &str = "IFVERSION LEASE AT EX PX PXAT PERSIST KEEPTTL";
+
+/// The row of each command that the module has.
+fn listed(server: &Server) -> Vec<(Command, [i64; 3], BTreeSet<&'static str>, String)> {
+    let commands = server.commands();
+    let names: BTreeSet<&str> = commands.iter().map(|command| command.name.as_str()).collect();
+    let known: BTreeSet<&str> = COMMANDS.iter().map(|row| row.0).collect();
+    let (new, gone): (Vec<_>, Vec<_>) = (names.difference(&known).collect(), known.difference(&names).collect());
+    assert!(new.is_empty(), "not in this list: {new:?}");
+    assert!(gone.is_empty(), "not in the module: {gone:?}");
+    let row = |command: Command| {
+        let row = COMMANDS.iter().find(|row| row.0 == command.name);
+        let (_, flags, keys, tokens) = row.expect("the lists have the same names");
+        let flags = flags.split_whitespace().collect();
+        (command, *keys, flags, tokens.replace("{w}", WRITE_OPTIONS))
+    };
+    commands.into_iter().map(row).collect()
+}
 
 #[test]
 fn command_info_shows_the_flags() {
     let server = Server::start();
-    for (name, has, has_not) in COMMANDS {
-        let reply = items(&server.run(&format!("COMMAND INFO SESSION.{name}")));
+    for (command, keys, expected, _) in listed(&server) {
+        let flags: BTreeSet<&str> = ["write", "readonly", "denyoom", "fast", "blocking"]
+            .into_iter()
+            .filter(|flag| command.flags.contains(*flag))
+            .collect();
+        assert_eq!(flags, expected, "{}", command.name);
+        let reply = items(&server.call(&["COMMAND", "INFO", &command.name.replace(' ', "|")]));
         let info = items(&reply[0]);
-        let flags: BTreeSet<String> = items(&info[2]).iter().map(text).collect();
-        for flag in has.split_whitespace() {
-            assert!(flags.contains(flag), "{name} is not {flag}: {flags:?}");
-        }
-        for flag in has_not.split_whitespace() {
-            assert!(!flags.contains(flag), "{name} is {flag}: {flags:?}");
-        }
-        let keys: Vec<i64> = info[3..6].iter().map(redis_session_tests::int).collect();
-        assert_eq!(keys, [1, 1, 1], "first, last, step of {name}");
+        let found: Vec<i64> = info[3..6].iter().map(redis_session_tests::int).collect();
+        assert_eq!(found, keys, "first, last, step of {}", command.name);
     }
 }
 
 #[test]
 fn command_docs_tell_every_argument() {
     let server = Server::start();
-    let w = "IFVERSION LEASE AT EX PX PXAT PERSIST KEEPTTL";
-    for (name, tokens) in [
-        (
-            "create",
-            format!("INDEX ALIAS AUTONAME OPEN ID SCOPE STATE META LIMIT PIN {w}"),
-        ),
-        (
-            "append",
-            format!("XX DEDUP MAXLEN TOKENS EVICTED MSG JSON NAME ID TOOL_CALL_ID TOOL_CALL REF {w}"),
-        ),
-        ("range", "BYSEQ BYTIME REV COUNT ROLE WITHMETA MALFORMED".into()),
-        ("context", "MAXTOKENS MAXLEN ENTITIES ROLE".into()),
-        ("get", "MESSAGES".into()),
-        ("getex", "MESSAGES CREATE EX PX PXAT PERSIST".into()),
-        ("info", String::new()),
-        ("len", String::new()),
-        ("meta", w.into()),
-        ("window", format!("MAXLEN MAXTOKENS MAXBYTES MAXAGE PIN NOPIN {w}")),
-        ("pop", format!("COUNT {w}")),
-        ("remove", w.into()),
-        ("redact", format!("REASON {w}")),
-        ("compact", format!("UPTO MSG JSON {w}")),
-        ("clear", w.into()),
-    ] {
-        let reply = server.run(&format!("COMMAND DOCS SESSION.{name}"));
+    for (command, keys, _, tokens) in listed(&server) {
+        let name = &command.name;
+        let reply = server.call(&["COMMAND", "DOCS", &name.replace(' ', "|")]);
         let docs = items(&reply)[1].clone();
         for field in ["summary", "since", "complexity", "group"] {
             assert!(!text(&entry(&docs, field)).is_empty(), "{field} of {name}");
         }
-        let arguments = entry(&docs, "arguments");
-        let first = &items(&arguments)[0];
-        assert_eq!(
-            (text(&entry(first, "name")), text(&entry(first, "type"))),
-            ("key".into(), "key".into()),
-            "{name}"
-        );
-        let mut told = BTreeSet::new();
-        collect_tokens(&arguments, &mut told);
-        for token in tokens.split_whitespace() {
-            assert!(told.contains(token), "{name} does not tell {token}: {told:?}");
+        if keys[0] > 0 {
+            assert_eq!(command.arguments[0].kind, Kind::Key, "{name}");
         }
+        let expected: BTreeSet<String> = tokens.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(command.tokens(), expected, "{name}");
     }
 }
 
@@ -233,15 +332,9 @@ pub fn collect_tokens(arguments: &Value, told: &mut BTreeSet<String>) {
 #[test]
 fn every_command_is_listed_and_nothing_else() {
     let server = Server::start();
-    let listed: BTreeSet<String> = items(&server.run("COMMAND LIST FILTERBY MODULE session"))
-        .iter()
-        .map(text)
-        .map(|name| name.to_lowercase())
-        .collect();
-    for (name, ..) in COMMANDS {
-        assert!(listed.contains(&format!("session.{name}")), "{name} in {listed:?}");
+    for (command, ..) in listed(&server) {
+        assert!(command.name.starts_with("SESSION."), "{}", command.name);
     }
-    assert!(listed.iter().all(|name| name.starts_with("session.")), "{listed:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixture::START_MS;
+use crate::payload::kind::{put_sized, put_time_ms};
 use proptest::prelude::*;
 
 const UNBOUNDED: AnchorBounds = AnchorBounds {
@@ -165,8 +166,8 @@ fn a_payload_that_breaks_a_rule_is_refused() {
         anchor(0, &vec![b'b'; MAX_TEXT_BYTES + 1], &[0, 0]),
         anchor(0, b"\xff", &[0, 0]),
         anchor(0, b"b", &[8, 0]),
-        anchor(0, b"b", &[OUTCOME, 0, 0]),
-        anchor(0, b"b", &[PERF, 1, b'x', 0]),
+        anchor(0, b"b", &[1, 0, 0]),
+        anchor(0, b"b", &[4, 1, b'x', 0]),
         anchor(0, b"b", &[0, 1, 0]),
         anchor(MAX_TIME_MS + 1, b"b", &[0, 0]),
     ] {

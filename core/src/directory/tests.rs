@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture::{creation, START_MS};
 use crate::limits::Limits;
+use crate::payload::kind::put_sized;
 use crate::session::Creation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
