@@ -32,13 +32,13 @@
 //! | `error.rs` | [`SessionError`]: a variant for each error word |
 #![cfg_attr(
     feature = "bridge",
-    doc = "| [`bridge`] | what outlives a session: anchors, recovery references, a database |"
+    doc = "| [`bridge`] | what outlives a session: anchors, recovery references |"
 )]
 //!
 //! Features pass through to redis-rs under their own names: `tokio-comp`, `tokio-rustls-comp`, `tokio-native-tls-comp`, `tls-rustls`,
 //! `tls-native-tls`, `connection-manager`, `cluster`, `cluster-async`, `sentinel`, `r2d2`, `bb8`. What is asynchronous needs a runtime:
 //! `tokio-comp`, or `aio` where the program's own redis-rs has `smol-comp`; the store, handles and followers need `tokio-comp`. TLS with
-//! rustls needs, as for redis-rs, a cryptography provider that the program installs. `bridge` and `postgres` are this crate's own.
+//! rustls needs, as for redis-rs, a cryptography provider that the program installs. `bridge` is this crate's own.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

@@ -2,13 +2,20 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `reply.rs` | parts of replies |
 //! | `source.rs` | connections to one server, to servers under Sentinel, to a cluster |
 //! | `snapshot.rs` | how a session ended, and everything in it |
 //! | `postgres.rs` | the table |
 //! | `run.rs` | the order of things: subscribe, sweep, go on; and again |
 //! | `report.rs` | what it says |
+//!
+//! Addresses `rediss://…` need the feature `tokio-rustls-comp` or `tokio-native-tls-comp`, as for redis-rs.
+
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod postgres;
+mod reply;
 mod report;
 mod run;
 mod snapshot;
@@ -46,7 +53,7 @@ const DEFAULT_SWEEP_INTERVAL: Duration = Duration::from_secs(300);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let (server, postgres) = (redis_session_tests::Server::start(), redis_session_tests::Postgres::start());
 /// # let (redis_url, postgres_address) = (server.url(), postgres.address());
-/// use redis_session_client::bridge::{PostgresTarget, RedisSource, SinkReport, SnapshotSink};
+/// use redis_session_sink::{PostgresTarget, RedisSource, SinkReport, SnapshotSink};
 ///
 /// let source = RedisSource::single(redis::Client::open(redis_url)?);
 /// let target = PostgresTarget::new(&postgres_address)?;
@@ -82,7 +89,7 @@ impl SnapshotSink {
     /// A sink with the default settings.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
     /// let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
@@ -104,7 +111,7 @@ impl SnapshotSink {
     /// Which outcomes are failing, in place of [`FAILING_OUTCOMES`]. Upper and lower case are the same.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # fn failing(sink: SnapshotSink) -> SnapshotSink {
     /// sink.failing(["broke", "refused", "timed out"])
     /// # }
@@ -121,7 +128,7 @@ impl SnapshotSink {
     /// session, 5 µs in all. Where the server's grace asks for it, the sink sweeps more often, and says so.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # fn often(sink: SnapshotSink) -> SnapshotSink {
     /// sink.sweep_every(std::time::Duration::from_secs(30))
     /// # }
@@ -134,7 +141,7 @@ impl SnapshotSink {
     /// Only sessions whose key matches this glob, as `KEYS` and `PSUBSCRIBE` understand it.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # fn of_acme(sink: SnapshotSink) -> SnapshotSink {
     /// sink.keys("session:{acme}:*")
     /// # }
@@ -151,7 +158,7 @@ impl SnapshotSink {
     /// Outside a tokio runtime.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
@@ -172,7 +179,7 @@ impl SnapshotSink {
 /// A running sink. Dropped, it ends the sink without waiting for it.
 ///
 /// ```
-/// # use redis_session_client::bridge::SinkHandle;
+/// # use redis_session_sink::SinkHandle;
 /// async fn end(handle: SinkHandle) {
 ///     if let Err(error) = handle.shutdown().await {
 ///         eprintln!("{error}");
@@ -192,7 +199,7 @@ impl SinkHandle {
     /// [`SinkError::Ended`] if it had ended before.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{SinkError, SinkHandle};
+    /// # use redis_session_sink::{SinkError, SinkHandle};
     /// async fn end(handle: SinkHandle) -> Result<(), SinkError> {
     ///     handle.shutdown().await
     /// }
@@ -205,7 +212,7 @@ impl SinkHandle {
     /// Whether it has ended by itself, as it does only when the callback for reports panics.
     ///
     /// ```
-    /// # use redis_session_client::bridge::SinkHandle;
+    /// # use redis_session_sink::SinkHandle;
     /// fn is_healthy(handle: &SinkHandle) -> bool {
     ///     !handle.is_finished()
     /// }
