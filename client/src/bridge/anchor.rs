@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{BATCH, Bridge, anchor_key, recovery_key};
 use crate::request::{NewAnchor, NewCheckpoint};
-use crate::{AsyncSessionConnection, Checkpoint, Pipeline, Result, SessionError, SessionId, request};
+use crate::{AsyncSessionConnection, Checkpoint, Result, SessionError, SessionId, SessionPipeline, request};
 
 /// The field of a checkpoint's impacts that is no impact but a measure: it becomes the anchor's.
 const PERF_FIELD: &str = "perfDelta";
@@ -101,10 +101,10 @@ impl<C: AsyncSessionConnection> Bridge<C> {
     /// # async fn main() -> Result<(), redis_session_client::SessionError> {
     /// # let server = redis_session_tests::Server::start();
     /// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-    /// use redis_session_client::{AsyncSessionCommands, NewCheckpoint, Msg, bridge::Bridge};
+    /// use redis_session_client::{AsyncSessionCommands, NewCheckpoint, NewMessage, bridge::Bridge};
     ///
     /// let (mut redis, mut bridge) = (connection.clone(), Bridge::new(connection));
-    /// redis.session_append("session:any", Msg::user("hello")).await?;
+    /// redis.session_append("session:any", NewMessage::user("hello")).await?;
     /// let id = redis.session_checkpoint_create("session:any", NewCheckpoint::new().reference("api")).await?;
     /// let checkpoint = redis.session_checkpoint_get("session:any", id).await?.expect("it was just made");
     ///
@@ -119,7 +119,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
         let mut anchored = Anchored::default();
         let anchor = anchor_of(checkpoint);
         for batch in checkpoint.ref_entities.chunks(BATCH) {
-            let mut pipeline = Pipeline::new();
+            let mut pipeline = SessionPipeline::new();
             let slots: Vec<_> = batch
                 .iter()
                 .map(|entity| pipeline.add(request::anchor_add(anchor_key(entity), anchor.clone())))

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{BATCH, Bridge, anchor_key};
-use crate::{Anchor, AsyncSessionConnection, Pipeline, Result, SessionDocument, SessionError, SessionId, request};
+use crate::{
+    Anchor, AsyncSessionConnection, Result, SessionDocument, SessionError, SessionId, SessionPipeline, request,
+};
 
 /// A session and the anchors of the entities that it mentions.
 ///
@@ -63,7 +65,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
         let (mut anchors, mut unread) = (BTreeMap::new(), BTreeMap::new());
         let entities: Vec<&String> = session.entities_mentioned.keys().collect();
         for batch in entities.chunks(BATCH) {
-            let mut pipeline = Pipeline::new();
+            let mut pipeline = SessionPipeline::new();
             let slots: Vec<_> = batch
                 .iter()
                 .map(|entity| pipeline.add(request::anchor_get(anchor_key(entity), None)))

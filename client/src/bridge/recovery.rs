@@ -1,7 +1,7 @@
 //! Where to take a session up again.
 
 use super::{Bridge, recovery_key};
-use crate::{AsyncSessionConnection, Checkpoint, Pipeline, Result, SessionId, request};
+use crate::{AsyncSessionConnection, Checkpoint, Result, SessionId, SessionPipeline, request};
 
 /// A checkpoint to take a session up from, and where it was found.
 ///
@@ -69,7 +69,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
     /// ```
     pub async fn get_checkpoint_recovery(&mut self, id: SessionId) -> Result<Option<Recovery>> {
         let key = self.session_key(id);
-        let mut pipeline = Pipeline::new();
+        let mut pipeline = SessionPipeline::new();
         let reference = pipeline.add(request::recovery_reference(recovery_key(&key)?));
         let list = pipeline.add(request::checkpoint_list(&key));
         let mut replies = pipeline.query_async(&mut self.connection).await?;

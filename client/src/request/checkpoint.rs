@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms, secs};
-use super::{Options, Request, Write, begin, begin_group};
+use super::{Options, Request, WriteOptions, begin, begin_group};
 use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 
 /// A checkpoint to be made: `SESSION.CHECKPOINT CREATE`.
@@ -13,18 +13,18 @@ use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, NewCheckpoint, SessionCommands, SessionError};
+/// use redis_session_client::{NewMessage, NewCheckpoint, SessionCommands, SessionError};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// connection.session_checkpoint_create("session:1", NewCheckpoint::new().outcome("pass").close())?;
-/// let late = connection.session_append("session:1", Msg::user("one more thing"));
+/// let late = connection.session_append("session:1", NewMessage::user("one more thing"));
 /// assert!(matches!(late, Err(SessionError::Closed(_))));
 /// # Ok::<(), SessionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct NewCheckpoint {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl NewCheckpoint {
@@ -190,10 +190,10 @@ pub fn recovery_reference(key: impl AsRef<[u8]>) -> Request<Option<Checkpoint>> 
 /// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::checkpoint_del("k", &[7], Write::new()).command().name(), "SESSION.CHECKPOINT DEL");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::checkpoint_del("k", &[7], WriteOptions::new()).command().name(), "SESSION.CHECKPOINT DEL");
 /// ```
-pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Request<u64> {
+pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: WriteOptions) -> Request<u64> {
     begin_group("SESSION.CHECKPOINT", "DEL", key)
         .arg(ids)
         .write_options(&write)
@@ -203,10 +203,10 @@ pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Reque
 /// `SESSION.CHECKPOINT RESTORE`: messages, entities, agents and state as they were; the new version.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::checkpoint_restore("k", 7, Write::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::checkpoint_restore("k", 7, WriteOptions::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
 /// ```
-pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Request<u64> {
+pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: WriteOptions) -> Request<u64> {
     begin_group("SESSION.CHECKPOINT", "RESTORE", key)
         .arg(id)
         .write_options(&write)
@@ -218,10 +218,10 @@ pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Reque
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Fork, Msg, SessionCommands};
+/// use redis_session_client::{Fork, NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("one"))?;
-/// connection.session_append("session:1", Msg::user("two"))?;
+/// connection.session_append("session:1", NewMessage::user("one"))?;
+/// connection.session_append("session:1", NewMessage::user("two"))?;
 /// connection.session_fork("session:1", "session:2", Fork::new().upto(1))?;
 /// assert_eq!(connection.session_len("session:2")?, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -229,7 +229,7 @@ pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Reque
 #[derive(Debug, Clone, Default)]
 pub struct Fork {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Fork {
@@ -390,10 +390,10 @@ impl NewAnchor {
     ///
     /// ```
     /// # use redis_session_client::NewAnchor;
-    /// let anchor = NewAnchor::new("s").maxlen(20);
+    /// let anchor = NewAnchor::new("s").max_len(20);
     /// # let _ = anchor;
     /// ```
-    pub fn maxlen(mut self, anchors: u32) -> NewAnchor {
+    pub fn max_len(mut self, anchors: u32) -> NewAnchor {
         self.options.set("MAXLEN", anchors);
         self
     }

@@ -6,11 +6,11 @@ use redis::Cmd;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms};
-use super::{Expiry, Options, Request, Write, begin};
+use super::{Options, Request, SessionExpiry, WriteOptions, begin};
 use crate::reply::stored_message;
 use crate::{
-    Appended, Body, Context, Created, Message, Role, SessionAlias, SessionDocument, SessionId, SessionInfo,
-    StoredMessage, ToolCall, value,
+    Appended, Body, Created, Limit, Message, MessageRole, SessionAlias, SessionContext, SessionDocument, SessionId,
+    SessionInfo, StoredMessage, ToolCall, value,
 };
 
 /// A session to be created: `SESSION.CREATE`.
@@ -18,14 +18,14 @@ use crate::{
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Create, Role, SessionCommands};
+/// use redis_session_client::{Limit, Create, MessageRole, SessionCommands};
 ///
 /// let create = Create::new()
 ///     .index("sessions:{acme}")
 ///     .alias("ada")
 ///     .open()
-///     .limit("maxlen", 100)
-///     .pin(Role::System);
+///     .limit(Limit::MaxLen, 100)
+///     .pin(MessageRole::System);
 /// let session = connection.session_create("session:{acme}:1", create)?;
 /// assert!(session.created);
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -33,7 +33,7 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Create {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Create {
@@ -145,44 +145,43 @@ impl Create {
         self
     }
 
-    /// With this limit: `maxlen maxtokens maxbytes maxage event-maxlen event-ttl dedup-window max-checkpoints max-entities max-agents`;
-    /// `maxage` in milliseconds, `event-ttl` in seconds.
+    /// With this limit, in place of the server's default.
     ///
     /// ```
-    /// # use redis_session_client::Create;
-    /// let create = Create::new().limit("maxlen", 200).limit("max-checkpoints", 4);
+    /// # use redis_session_client::{Limit, Create, Limit};
+    /// let create = Create::new().limit(Limit::MaxLen, 200).limit(Limit::MaxCheckpoints, 4);
     /// # let _ = create;
     /// ```
-    pub fn limit(mut self, name: &str, value: u64) -> Create {
-        self.options.0.retain(|option| !is_limit(option, name));
-        self.options.push("LIMIT", (name, value));
+    pub fn limit(mut self, limit: Limit, value: u64) -> Create {
+        self.options.0.retain(|option| !is_limit(option, &limit));
+        self.options.push("LIMIT", (limit.as_str(), value));
         self
     }
 
     #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
-    pub(crate) fn limit_by_default(self, name: &str, value: u64) -> Create {
-        match self.options.0.iter().any(|option| is_limit(option, name)) {
+    pub(crate) fn limit_by_default(self, limit: Limit, value: u64) -> Create {
+        match self.options.0.iter().any(|option| is_limit(option, &limit)) {
             true => self,
-            false => self.limit(name, value),
+            false => self.limit(limit, value),
         }
     }
 
     /// Messages of this role stay in the window. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::{Create, Role};
-    /// let create = Create::new().pin(Role::System);
+    /// # use redis_session_client::{Create, MessageRole};
+    /// let create = Create::new().pin(MessageRole::System);
     /// # let _ = create;
     /// ```
-    pub fn pin(mut self, role: Role) -> Create {
+    pub fn pin(mut self, role: MessageRole) -> Create {
         self.options.push("PIN", role.as_str());
         self
     }
 }
 
-/// Whether an option sets the limit of this name.
-fn is_limit((word, values): &(&str, Vec<Vec<u8>>), name: &str) -> bool {
-    *word == "LIMIT" && values[0].eq_ignore_ascii_case(name.as_bytes())
+/// Whether an option sets this limit.
+fn is_limit((word, values): &(&str, Vec<Vec<u8>>), limit: &Limit) -> bool {
+    *word == "LIMIT" && values[0].eq_ignore_ascii_case(limit.as_str().as_bytes())
 }
 
 /// `SESSION.CREATE`: creates a session. O(1).
@@ -203,31 +202,31 @@ pub fn create(key: impl AsRef<[u8]>, create: Create) -> Request<Created> {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, Range, SessionCommands};
+/// use redis_session_client::{NewMessage, MessageQuery, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("Book flight 7").reference("flight:7"))?;
-/// let message = connection.session_range("session:1", Range::all())?[0].message()?;
+/// connection.session_append("session:1", NewMessage::user("Book flight 7").reference("flight:7"))?;
+/// let message = connection.session_range("session:1", MessageQuery::all())?[0].message()?;
 /// assert!(message.timestamp.is_some());
 /// assert_eq!(message.entity_refs, ["flight:7"]);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Msg {
-    role: Role,
+pub struct NewMessage {
+    role: MessageRole,
     content: String,
     options: Options,
 }
 
-impl Msg {
+impl NewMessage {
     /// A message of any role.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, Role};
-    /// let message = Msg::new("developer", "Be brief.");
+    /// # use redis_session_client::{NewMessage, MessageRole};
+    /// let message = NewMessage::new("developer", "Be brief.");
     /// # let _ = message;
     /// ```
-    pub fn new(role: impl Into<Role>, content: impl Into<String>) -> Msg {
-        Msg {
+    pub fn new(role: impl Into<MessageRole>, content: impl Into<String>) -> NewMessage {
+        NewMessage {
             role: role.into(),
             content: content.into(),
             options: Options::default(),
@@ -237,45 +236,45 @@ impl Msg {
     /// What a user says.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("Where is my order?");
+    /// # use redis_session_client::NewMessage;
+    /// let message = NewMessage::user("Where is my order?");
     /// # let _ = message;
     /// ```
-    pub fn user(content: impl Into<String>) -> Msg {
-        Msg::new(Role::User, content)
+    pub fn user(content: impl Into<String>) -> NewMessage {
+        NewMessage::new(MessageRole::User, content)
     }
 
     /// What the assistant says.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, ToolCall};
-    /// let message = Msg::assistant("").tool_call(ToolCall::new("call_1", "order_status", "{}"));
+    /// # use redis_session_client::{NewMessage, ToolCall};
+    /// let message = NewMessage::assistant("").tool_call(ToolCall::new("call_1", "order_status", "{}"));
     /// # let _ = message;
     /// ```
-    pub fn assistant(content: impl Into<String>) -> Msg {
-        Msg::new(Role::Assistant, content)
+    pub fn assistant(content: impl Into<String>) -> NewMessage {
+        NewMessage::new(MessageRole::Assistant, content)
     }
 
     /// What the system says.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::system("Be brief.");
+    /// # use redis_session_client::NewMessage;
+    /// let message = NewMessage::system("Be brief.");
     /// # let _ = message;
     /// ```
-    pub fn system(content: impl Into<String>) -> Msg {
-        Msg::new(Role::System, content)
+    pub fn system(content: impl Into<String>) -> NewMessage {
+        NewMessage::new(MessageRole::System, content)
     }
 
     /// What a tool answers to this call.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::tool("call_1", r#"{"status":"shipped"}"#);
+    /// # use redis_session_client::NewMessage;
+    /// let message = NewMessage::tool("call_1", r#"{"status":"shipped"}"#);
     /// # let _ = message;
     /// ```
-    pub fn tool(call_id: impl AsRef<str>, content: impl Into<String>) -> Msg {
-        let mut message = Msg::new(Role::Tool, content);
+    pub fn tool(call_id: impl AsRef<str>, content: impl Into<String>) -> NewMessage {
+        let mut message = NewMessage::new(MessageRole::Tool, content);
         message.options.set("TOOL_CALL_ID", call_id.as_ref());
         message
     }
@@ -283,11 +282,11 @@ impl Msg {
     /// The speaker's name.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("hello").name("Ada");
+    /// # use redis_session_client::NewMessage;
+    /// let message = NewMessage::user("hello").name("Ada");
     /// # let _ = message;
     /// ```
-    pub fn name(mut self, name: impl AsRef<str>) -> Msg {
+    pub fn name(mut self, name: impl AsRef<str>) -> NewMessage {
         self.options.set("NAME", name.as_ref());
         self
     }
@@ -295,11 +294,11 @@ impl Msg {
     /// The message's own id.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("hello").id("m-1");
+    /// # use redis_session_client::NewMessage;
+    /// let message = NewMessage::user("hello").id("m-1");
     /// # let _ = message;
     /// ```
-    pub fn id(mut self, id: impl AsRef<str>) -> Msg {
+    pub fn id(mut self, id: impl AsRef<str>) -> NewMessage {
         self.options.set("ID", id.as_ref());
         self
     }
@@ -307,11 +306,11 @@ impl Msg {
     /// A call that it makes. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, ToolCall};
-    /// let message = Msg::assistant("").tool_call(ToolCall::new("call_1", "search", "{}"));
+    /// # use redis_session_client::{NewMessage, ToolCall};
+    /// let message = NewMessage::assistant("").tool_call(ToolCall::new("call_1", "search", "{}"));
     /// # let _ = message;
     /// ```
-    pub fn tool_call(mut self, call: ToolCall) -> Msg {
+    pub fn tool_call(mut self, call: ToolCall) -> NewMessage {
         let arguments = match call.arguments {
             Json::String(text) => text,
             json => json.to_string(),
@@ -323,11 +322,11 @@ impl Msg {
     /// An entity that it mentions. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("Where is order 7?").reference("order:7");
+    /// # use redis_session_client::NewMessage;
+    /// let message = NewMessage::user("Where is order 7?").reference("order:7");
     /// # let _ = message;
     /// ```
-    pub fn reference(mut self, entity_id: impl AsRef<str>) -> Msg {
+    pub fn reference(mut self, entity_id: impl AsRef<str>) -> NewMessage {
         self.options.push("REF", entity_id.as_ref());
         self
     }
@@ -335,8 +334,8 @@ impl Msg {
     /// An append of it, to add options.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().dedup("request-1");
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().dedup("request-1");
     /// # let _ = append;
     /// ```
     pub fn append(self) -> Append {
@@ -347,16 +346,16 @@ impl Msg {
 /// Messages: one that the server composes, or bodies as they are.
 ///
 /// ```
-/// use redis_session_client::{Content, Message, Msg, Role};
+/// use redis_session_client::{Content, Message, NewMessage, MessageRole};
 ///
-/// let composed: Content = Msg::user("hello").into();
-/// let as_they_are: Content = [Message::new(Role::User, "a"), Message::new(Role::User, "b")].into();
+/// let composed: Content = NewMessage::user("hello").into();
+/// let as_they_are: Content = [Message::new(MessageRole::User, "a"), Message::new(MessageRole::User, "b")].into();
 /// # let _ = (composed, as_they_are);
 /// ```
 #[derive(Debug, Clone)]
 pub enum Content {
     /// The server composes it.
-    Msg(Msg),
+    NewMessage(NewMessage),
     /// Stored byte for byte.
     Bodies(Vec<Body>),
 }
@@ -364,7 +363,7 @@ pub enum Content {
 impl Content {
     fn write(&self, cmd: &mut Cmd) {
         match self {
-            Content::Msg(message) => {
+            Content::NewMessage(message) => {
                 cmd.arg("MSG").arg(message.role.as_str()).arg(&message.content);
                 message.options.write(cmd);
             }
@@ -378,9 +377,9 @@ impl Content {
     }
 }
 
-impl From<Msg> for Content {
-    fn from(message: Msg) -> Content {
-        Content::Msg(message)
+impl From<NewMessage> for Content {
+    fn from(message: NewMessage) -> Content {
+        Content::NewMessage(message)
     }
 }
 
@@ -422,7 +421,7 @@ impl<B: Into<Body>, const N: usize> From<[B; N]> for Content {
 /// use redis_session_client::{Append, Body, SessionCommands};
 ///
 /// let bodies = [Body::from(r#"{"role":"user","content":"a"}"#), Body::from(r#"{"role":"user","content":"b"}"#)];
-/// let append = Append::new(bodies).dedup("request-1").maxlen(100);
+/// let append = Append::new(bodies).dedup("request-1").max_len(100);
 /// assert_eq!(connection.session_append("session:1", append.clone())?.seq, 2);
 /// // The same once more changes nothing and replies the same.
 /// assert_eq!(connection.session_append("session:1", append)?.seq, 2);
@@ -432,7 +431,7 @@ impl<B: Into<Body>, const N: usize> From<[B; N]> for Content {
 #[derive(Debug, Clone)]
 pub struct Append {
     options: Options,
-    write: Write,
+    write: WriteOptions,
     content: Content,
 }
 
@@ -440,14 +439,14 @@ impl Append {
     /// An append of these messages.
     ///
     /// ```
-    /// # use redis_session_client::{Append, Msg};
-    /// let append = Append::new(Msg::user("hello"));
+    /// # use redis_session_client::{Append, NewMessage};
+    /// let append = Append::new(NewMessage::user("hello"));
     /// # let _ = append;
     /// ```
     pub fn new(content: impl Into<Content>) -> Append {
         Append {
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
             content: content.into(),
         }
     }
@@ -457,9 +456,9 @@ impl Append {
     /// ```
     /// # let server = redis_session_tests::Server::start();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Msg, SessionCommands, SessionError};
+    /// use redis_session_client::{NewMessage, SessionCommands, SessionError};
     ///
-    /// let reply = connection.session_append("session:1", Msg::user("hello").append().existing());
+    /// let reply = connection.session_append("session:1", NewMessage::user("hello").append().existing());
     /// assert!(matches!(reply, Err(SessionError::NoSession(_))));
     /// # Ok::<(), SessionError>(())
     /// ```
@@ -471,8 +470,8 @@ impl Append {
     /// The same token again repeats the reply and appends nothing: what makes it safe to send again.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().dedup("request-1");
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().dedup("request-1");
     /// # let _ = append;
     /// ```
     pub fn dedup(mut self, token: impl AsRef<str>) -> Append {
@@ -487,11 +486,11 @@ impl Append {
     /// The session's bound of messages from now on.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().maxlen(100);
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().max_len(100);
     /// # let _ = append;
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Append {
+    pub fn max_len(mut self, messages: u32) -> Append {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -499,8 +498,8 @@ impl Append {
     /// How many tokens the message counts as. One message only.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().tokens(2);
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().tokens(2);
     /// # let _ = append;
     /// ```
     pub fn tokens(mut self, tokens: u32) -> Append {
@@ -511,8 +510,8 @@ impl Append {
     /// Asks for what falls out of the window: see [`Appended::evicted`].
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().maxlen(10).evicted();
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().max_len(10).evicted();
     /// # let _ = append;
     /// ```
     pub fn evicted(mut self) -> Append {
@@ -531,8 +530,8 @@ impl<C: Into<Content>> From<C> for Append {
 /// that fall out.
 ///
 /// ```
-/// # use redis_session_client::{Msg, request};
-/// assert_eq!(request::append("k", Msg::user("hello")).command().name(), "SESSION.APPEND");
+/// # use redis_session_client::{NewMessage, request};
+/// assert_eq!(request::append("k", NewMessage::user("hello")).command().name(), "SESSION.APPEND");
 /// ```
 pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appended> {
     let append = append.into();
@@ -549,25 +548,25 @@ pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appen
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Message, Range, Role, SessionCommands};
+/// use redis_session_client::{Message, MessageQuery, MessageRole, SessionCommands};
 ///
-/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(Role::User, text)))?;
-/// let newest = connection.session_range("session:1", Range::newest(2))?;
+/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(MessageRole::User, text)))?;
+/// let newest = connection.session_range("session:1", MessageQuery::newest(2))?;
 /// assert_eq!(newest[0].message()?.text(), "b");
-/// let back = connection.session_range("session:1", Range::after_seq(1).rev())?;
+/// let back = connection.session_range("session:1", MessageQuery::after_seq(1).rev())?;
 /// assert_eq!(back[0].message()?.text(), "c");
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Range {
+pub struct MessageQuery {
     start: String,
     stop: String,
     options: Options,
 }
 
-impl Range {
-    fn of(start: impl ToString, stop: impl ToString) -> Range {
-        Range {
+impl MessageQuery {
+    fn of(start: impl ToString, stop: impl ToString) -> MessageQuery {
+        MessageQuery {
             start: start.to_string(),
             stop: stop.to_string(),
             options: Options::default(),
@@ -577,49 +576,49 @@ impl Range {
     /// All messages, oldest first.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::all();
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::all();
     /// # let _ = range;
     /// ```
-    pub fn all() -> Range {
-        Range::of(0, -1)
+    pub fn all() -> MessageQuery {
+        MessageQuery::of(0, -1)
     }
 
     /// The newest, still oldest first.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::newest(20);
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::newest(20);
     /// # let _ = range;
     /// ```
-    pub fn newest(messages: u32) -> Range {
+    pub fn newest(messages: u32) -> MessageQuery {
         // `-0` would be the first message.
         match messages {
-            0 => Range::of(1, 0),
-            messages => Range::of(-i64::from(messages), -1),
+            0 => MessageQuery::of(1, 0),
+            messages => MessageQuery::of(-i64::from(messages), -1),
         }
     }
 
     /// By index as in `LRANGE`: 0 is the oldest, -1 the newest.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::indexes(0, 9);
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::indexes(0, 9);
     /// # let _ = range;
     /// ```
-    pub fn indexes(start: i64, stop: i64) -> Range {
-        Range::of(start, stop)
+    pub fn indexes(start: i64, stop: i64) -> MessageQuery {
+        MessageQuery::of(start, stop)
     }
 
     /// By seq, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::seqs(10, 20);
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::seqs(10, 20);
     /// # let _ = range;
     /// ```
-    pub fn seqs(start: u64, stop: u64) -> Range {
-        let mut range = Range::of(start, stop);
+    pub fn seqs(start: u64, stop: u64) -> MessageQuery {
+        let mut range = MessageQuery::of(start, stop);
         range.options.flag("BYSEQ");
         range
     }
@@ -627,12 +626,12 @@ impl Range {
     /// What came after this seq.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::after_seq(20);
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::after_seq(20);
     /// # let _ = range;
     /// ```
-    pub fn after_seq(seq: u64) -> Range {
-        let mut range = Range::of(format!("({seq}"), "+");
+    pub fn after_seq(seq: u64) -> MessageQuery {
+        let mut range = MessageQuery::of(format!("({seq}"), "+");
         range.options.flag("BYSEQ");
         range
     }
@@ -640,12 +639,12 @@ impl Range {
     /// By time, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::{Range, Timestamp};
-    /// let range = Range::times(Timestamp::from_ms(0), Timestamp::now());
+    /// # use redis_session_client::{MessageQuery, Timestamp};
+    /// let range = MessageQuery::times(Timestamp::from_ms(0), Timestamp::now());
     /// # let _ = range;
     /// ```
-    pub fn times(start: crate::Timestamp, stop: crate::Timestamp) -> Range {
-        let mut range = Range::of(start.ms(), stop.ms());
+    pub fn times(start: crate::Timestamp, stop: crate::Timestamp) -> MessageQuery {
+        let mut range = MessageQuery::of(start.ms(), stop.ms());
         range.options.flag("BYTIME");
         range
     }
@@ -653,11 +652,11 @@ impl Range {
     /// Newest first.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::all().rev();
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::all().rev();
     /// # let _ = range;
     /// ```
-    pub fn rev(mut self) -> Range {
+    pub fn rev(mut self) -> MessageQuery {
         self.options.flag("REV");
         self
     }
@@ -665,11 +664,11 @@ impl Range {
     /// At most so many.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::after_seq(7).count(100);
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::after_seq(7).count(100);
     /// # let _ = range;
     /// ```
-    pub fn count(mut self, messages: u32) -> Range {
+    pub fn count(mut self, messages: u32) -> MessageQuery {
         self.options.set("COUNT", messages);
         self
     }
@@ -677,11 +676,11 @@ impl Range {
     /// Only of this role. May be repeated: any of them.
     ///
     /// ```
-    /// # use redis_session_client::{Range, Role};
-    /// let range = Range::all().role(Role::User).role(Role::Assistant);
+    /// # use redis_session_client::{MessageQuery, MessageRole};
+    /// let range = MessageQuery::all().role(MessageRole::User).role(MessageRole::Assistant);
     /// # let _ = range;
     /// ```
-    pub fn role(mut self, role: Role) -> Range {
+    pub fn role(mut self, role: MessageRole) -> MessageQuery {
         self.options.push("ROLE", role.as_str());
         self
     }
@@ -689,11 +688,11 @@ impl Range {
     /// Only what a migration set aside because it is no JSON object.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::all().malformed();
+    /// # use redis_session_client::MessageQuery;
+    /// let range = MessageQuery::all().malformed();
     /// # let _ = range;
     /// ```
-    pub fn malformed(mut self) -> Range {
+    pub fn malformed(mut self) -> MessageQuery {
         self.options.flag("MALFORMED");
         self
     }
@@ -702,10 +701,10 @@ impl Range {
 /// `SESSION.RANGE`: bodies. O(N) in the messages replied, plus O(log M) to find the first.
 ///
 /// ```
-/// # use redis_session_client::{Range, request};
-/// assert_eq!(request::range("k", Range::all()).command().name(), "SESSION.RANGE");
+/// # use redis_session_client::{MessageQuery, request};
+/// assert_eq!(request::range("k", MessageQuery::all()).command().name(), "SESSION.RANGE");
 /// ```
-pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
+pub fn range(key: impl AsRef<[u8]>, range: MessageQuery) -> Request<Vec<Body>> {
     begin("SESSION.RANGE", key)
         .arg(&range.start)
         .arg(&range.stop)
@@ -717,10 +716,10 @@ pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
 /// `SESSION.RANGE … WITHMETA`: bodies with seq, time, role and tokens.
 ///
 /// ```
-/// # use redis_session_client::{Range, request};
-/// assert_eq!(request::range_with_meta("k", Range::all()).command().name(), "SESSION.RANGE");
+/// # use redis_session_client::{MessageQuery, request};
+/// assert_eq!(request::range_with_meta("k", MessageQuery::all()).command().name(), "SESSION.RANGE");
 /// ```
-pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: Range) -> Request<Vec<StoredMessage>> {
+pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: MessageQuery) -> Request<Vec<StoredMessage>> {
     which.options.flag("WITHMETA");
     range(key, which).reading(|reply, mode| value::list(reply, mode, stored_message))
 }
@@ -728,7 +727,7 @@ pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: Range) -> Request<Vec<S
 /// What fits the model: `SESSION.CONTEXT`.
 ///
 /// ```
-/// # use redis_session_client::{ContextOptions, Role};
+/// # use redis_session_client::{ContextOptions, MessageRole};
 /// let options = ContextOptions::new().max_tokens(4000).entities(5);
 /// # let _ = options;
 /// ```
@@ -765,10 +764,10 @@ impl ContextOptions {
     ///
     /// ```
     /// # use redis_session_client::ContextOptions;
-    /// let options = ContextOptions::new().maxlen(40);
+    /// let options = ContextOptions::new().max_len(40);
     /// # let _ = options;
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> ContextOptions {
+    pub fn max_len(mut self, messages: u32) -> ContextOptions {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -788,11 +787,11 @@ impl ContextOptions {
     /// Only messages of this role. May be repeated: any of them.
     ///
     /// ```
-    /// # use redis_session_client::{ContextOptions, Role};
-    /// let options = ContextOptions::new().role(Role::User);
+    /// # use redis_session_client::{ContextOptions, MessageRole};
+    /// let options = ContextOptions::new().role(MessageRole::User);
     /// # let _ = options;
     /// ```
-    pub fn role(mut self, role: Role) -> ContextOptions {
+    pub fn role(mut self, role: MessageRole) -> ContextOptions {
         self.options.push("ROLE", role.as_str());
         self
     }
@@ -804,11 +803,11 @@ impl ContextOptions {
 /// # use redis_session_client::{ContextOptions, request};
 /// assert_eq!(request::context("k", ContextOptions::new()).command().name(), "SESSION.CONTEXT");
 /// ```
-pub fn context(key: impl AsRef<[u8]>, options: ContextOptions) -> Request<Option<Context>> {
+pub fn context(key: impl AsRef<[u8]>, options: ContextOptions) -> Request<Option<SessionContext>> {
     begin("SESSION.CONTEXT", key)
         .options(&options.options)
         .reads()
-        .replied(|reply, mode| value::optional(reply, mode, Context::read))
+        .replied(|reply, mode| value::optional(reply, mode, SessionContext::read))
 }
 
 /// `SESSION.GET`: the whole session, or its newest messages only. O(N) in the messages replied.
@@ -842,7 +841,7 @@ pub fn get(key: impl AsRef<[u8]>, newest_messages: Option<u32>) -> Request<Optio
 #[derive(Debug, Clone, Default)]
 pub struct GetEx {
     options: Options,
-    expiry: Option<Expiry>,
+    expiry: Option<SessionExpiry>,
 }
 
 impl GetEx {
@@ -881,14 +880,14 @@ impl GetEx {
         self
     }
 
-    /// Another expiry, in place of sliding it. [`Expiry::Keep`] is refused by the server: that is [`get`].
+    /// Another expiry, in place of sliding it. [`SessionExpiry::Keep`] is refused by the server: that is [`get`].
     ///
     /// ```
-    /// # use redis_session_client::{Expiry, GetEx};
-    /// let getex = GetEx::new().expiry(Expiry::Persist);
+    /// # use redis_session_client::{SessionExpiry, GetEx};
+    /// let getex = GetEx::new().expiry(SessionExpiry::Persist);
     /// # let _ = getex;
     /// ```
-    pub fn expiry(mut self, expiry: Expiry) -> GetEx {
+    pub fn expiry(mut self, expiry: SessionExpiry) -> GetEx {
         self.expiry = Some(expiry);
         self
     }
@@ -933,11 +932,11 @@ pub fn len(key: impl AsRef<[u8]>) -> Request<u64> {
 /// `SESSION.META`: merges a JSON object (RFC 7396) into the session's meta; the merged meta. O(N) in its size.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
+/// # use redis_session_client::{WriteOptions, request};
 /// let patch = serde_json::json!({"model": "small", "draft": null});
-/// assert_eq!(request::meta("k", &patch, Write::new()).command().name(), "SESSION.META");
+/// assert_eq!(request::meta("k", &patch, WriteOptions::new()).command().name(), "SESSION.META");
 /// ```
-pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: Write) -> Request<Json> {
+pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: WriteOptions) -> Request<Json> {
     begin("SESSION.META", key)
         .arg(patch.to_string())
         .write_options(&write)
@@ -949,17 +948,17 @@ pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: Write) -> Request<Json> 
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Message, Role, SessionCommands, Window};
+/// use redis_session_client::{Message, MessageRole, SessionCommands, Window};
 ///
-/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(Role::User, text)))?;
-/// let evicted = connection.session_window("session:1", Window::new().maxlen(2).pin(Role::System))?;
+/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(MessageRole::User, text)))?;
+/// let evicted = connection.session_window("session:1", Window::new().max_len(2).pin(MessageRole::System))?;
 /// assert_eq!(evicted, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Window {
@@ -978,10 +977,10 @@ impl Window {
     ///
     /// ```
     /// # use redis_session_client::Window;
-    /// let window = Window::new().maxlen(100);
+    /// let window = Window::new().max_len(100);
     /// # let _ = window;
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Window {
+    pub fn max_len(mut self, messages: u32) -> Window {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -1026,11 +1025,11 @@ impl Window {
     /// Messages of this role stay. Repeated, of these roles; they replace those pinned before.
     ///
     /// ```
-    /// # use redis_session_client::{Role, Window};
-    /// let window = Window::new().pin(Role::System);
+    /// # use redis_session_client::{MessageRole, Window};
+    /// let window = Window::new().pin(MessageRole::System);
     /// # let _ = window;
     /// ```
-    pub fn pin(mut self, role: Role) -> Window {
+    pub fn pin(mut self, role: MessageRole) -> Window {
         self.options.unset("NOPIN");
         self.options.push("PIN", role.as_str());
         self
@@ -1066,10 +1065,10 @@ pub fn window(key: impl AsRef<[u8]>, window: Window) -> Request<u64> {
 /// `SESSION.POP`: removes the newest messages; their bodies, newest first. A call takes its answers along.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::pop("k", 1, Write::new()).command().name(), "SESSION.POP");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::pop("k", 1, WriteOptions::new()).command().name(), "SESSION.POP");
 /// ```
-pub fn pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Request<Vec<Body>> {
+pub fn pop(key: impl AsRef<[u8]>, count: u32, write: WriteOptions) -> Request<Vec<Body>> {
     begin("SESSION.POP", key)
         .arg("COUNT")
         .arg(count)
@@ -1080,10 +1079,10 @@ pub fn pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Request<Vec<Body>
 /// `SESSION.REMOVE`: removes messages, calls with their answers; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::remove("k", &[1, 2], Write::new()).command().name(), "SESSION.REMOVE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::remove("k", &[1, 2], WriteOptions::new()).command().name(), "SESSION.REMOVE");
 /// ```
-pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: Write) -> Request<u64> {
+pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: WriteOptions) -> Request<u64> {
     begin("SESSION.REMOVE", key)
         .arg(seqs)
         .write_options(&write)
@@ -1093,10 +1092,10 @@ pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: Write) -> Request<u64>
 /// `SESSION.REDACT`: takes the content out of messages, from memory and from checkpoints; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::redact("k", &[1], Some("privacy"), Write::new()).command().name(), "SESSION.REDACT");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::redact("k", &[1], Some("privacy"), WriteOptions::new()).command().name(), "SESSION.REDACT");
 /// ```
-pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: Write) -> Request<u64> {
+pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: WriteOptions) -> Request<u64> {
     let mut options = Options::default();
     if let Some(reason) = reason {
         options.set("REASON", reason);
@@ -1111,11 +1110,11 @@ pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: 
 /// `SESSION.COMPACT`: everything up to a seq becomes this one message; how many were replaced.
 ///
 /// ```
-/// # use redis_session_client::{Msg, Write, request};
-/// let compact = request::compact("k", 40, Msg::system("They talked about trains."), Write::new());
+/// # use redis_session_client::{NewMessage, WriteOptions, request};
+/// let compact = request::compact("k", 40, NewMessage::system("They talked about trains."), WriteOptions::new());
 /// assert_eq!(compact.command().name(), "SESSION.COMPACT");
 /// ```
-pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: Write) -> Request<u64> {
+pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: WriteOptions) -> Request<u64> {
     let mut command = begin("SESSION.COMPACT", key)
         .arg("UPTO")
         .arg(upto_seq)
@@ -1127,10 +1126,10 @@ pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>
 /// `SESSION.CLEAR`: removes all messages; how many. Identity, entities and events stay.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::clear("k", Write::new()).command().name(), "SESSION.CLEAR");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::clear("k", WriteOptions::new()).command().name(), "SESSION.CLEAR");
 /// ```
-pub fn clear(key: impl AsRef<[u8]>, write: Write) -> Request<u64> {
+pub fn clear(key: impl AsRef<[u8]>, write: WriteOptions) -> Request<u64> {
     begin("SESSION.CLEAR", key).write_options(&write).replied(value::count)
 }
 

@@ -1,7 +1,7 @@
 //! `INDEX …`, `MIGRATE`
 
 use super::write::has_write_options;
-use super::{Options, Request, Write, begin, begin_group};
+use super::{Options, Request, WriteOptions, begin, begin_group};
 use crate::{DirectoryEntry, Migrated, Resolved, SessionId, value};
 
 /// `SESSION.INDEX RESOLVE`: the session that an alias or an id means. O(1).
@@ -22,7 +22,7 @@ pub fn index_resolve(index: impl AsRef<[u8]>, alias_or_id: impl AsRef<str>) -> R
 /// ```
 /// use redis_session_client::IndexQuery;
 ///
-/// let query = IndexQuery::all().matching("a*").by_activity().limit(0, 20);
+/// let query = IndexQuery::all().matching("a*").by_activity().page(0, 20);
 /// # let _ = query;
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -70,10 +70,10 @@ impl IndexQuery {
     ///
     /// ```
     /// # use redis_session_client::IndexQuery;
-    /// let query = IndexQuery::all().limit(20, 20);
+    /// let query = IndexQuery::all().page(20, 20);
     /// # let _ = query;
     /// ```
-    pub fn limit(mut self, offset: u32, count: u32) -> IndexQuery {
+    pub fn page(mut self, offset: u32, count: u32) -> IndexQuery {
         self.options.set("LIMIT", (offset, count));
         self
     }
@@ -181,7 +181,7 @@ pub fn index_len(index: impl AsRef<[u8]>) -> Request<u64> {
 pub struct Migrate {
     sources: Vec<Vec<u8>>,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Migrate {
@@ -236,10 +236,10 @@ impl Migrate {
     ///
     /// ```
     /// # use redis_session_client::Migrate;
-    /// let migrate = Migrate::new().maxlen(100);
+    /// let migrate = Migrate::new().max_len(100);
     /// # let _ = migrate;
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Migrate {
+    pub fn max_len(mut self, messages: u32) -> Migrate {
         self.options.set("MAXLEN", messages);
         self
     }

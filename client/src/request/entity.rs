@@ -4,7 +4,7 @@ use redis::Cmd;
 use serde_json::Value as Json;
 
 use super::write::has_write_options;
-use super::{Options, Request, Write, begin_group};
+use super::{Options, Request, WriteOptions, begin_group};
 use crate::{Entity, value};
 
 /// A mention of entities: `SESSION.ENTITY MENTION`.
@@ -22,7 +22,7 @@ use crate::{Entity, value};
 #[derive(Debug, Clone)]
 pub struct Mention {
     entities: Entities,
-    write: Write,
+    write: WriteOptions,
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ impl Mention {
                 id: id.into(),
                 options: Options::default(),
             },
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Mention {
     pub fn objects<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Mention {
         Mention {
             entities: Entities::Objects(objects.into_iter().map(Json::to_string).collect()),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
@@ -146,7 +146,7 @@ pub fn entity_get(key: impl AsRef<[u8]>, id: impl AsRef<str>) -> Request<Option<
 /// ```
 /// use redis_session_client::EntityQuery;
 ///
-/// let query = EntityQuery::all().entity_type("person").limit(0, 10);
+/// let query = EntityQuery::all().entity_type("person").page(0, 10);
 /// # let _ = query;
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -182,10 +182,10 @@ impl EntityQuery {
     ///
     /// ```
     /// # use redis_session_client::EntityQuery;
-    /// let query = EntityQuery::all().limit(10, 10);
+    /// let query = EntityQuery::all().page(10, 10);
     /// # let _ = query;
     /// ```
-    pub fn limit(mut self, offset: u32, count: u32) -> EntityQuery {
+    pub fn page(mut self, offset: u32, count: u32) -> EntityQuery {
         self.options.set("LIMIT", (offset, count));
         self
     }
@@ -207,10 +207,10 @@ pub fn entity_list(key: impl AsRef<[u8]>, query: EntityQuery) -> Request<Vec<Ent
 /// `SESSION.ENTITY FORGET`: removes entities; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::entity_forget("k", &["u7"], Write::new()).command().name(), "SESSION.ENTITY FORGET");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::entity_forget("k", &["u7"], WriteOptions::new()).command().name(), "SESSION.ENTITY FORGET");
 /// ```
-pub fn entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: Write) -> Request<u64> {
+pub fn entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: WriteOptions) -> Request<u64> {
     let mut command = begin_group("SESSION.ENTITY", "FORGET", key).arg(ids.len());
     for id in ids {
         command = command.arg(id.as_ref());

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms};
-use super::{Options, Request, Write, begin, begin_group};
-use crate::{Agent, Entry, Event, HandedOff, RawEntry, Timestamp, value};
+use super::{Options, Request, WriteOptions, begin, begin_group};
+use crate::{Agent, Event, HandedOff, RawEntry, SessionEntry, Timestamp, value};
 
 /// Something to be recorded: `SESSION.EVENT ADD`.
 ///
@@ -25,7 +25,7 @@ use crate::{Agent, Entry, Event, HandedOff, RawEntry, Timestamp, value};
 pub struct NewEvent {
     event_type: String,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl NewEvent {
@@ -40,7 +40,7 @@ impl NewEvent {
         NewEvent {
             event_type: event_type.into(),
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
@@ -311,7 +311,7 @@ pub fn event_len(key: impl AsRef<[u8]>) -> Request<u64> {
 pub struct Join {
     agent: String,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Join {
@@ -326,7 +326,7 @@ impl Join {
         Join {
             agent: agent.into(),
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
@@ -360,10 +360,10 @@ pub fn agent_join(key: impl AsRef<[u8]>, join: Join) -> Request<bool> {
 /// `SESSION.AGENT LEAVE`: removes an agent, and ends its lease; whether it was there.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::agent_leave("k", "planner", Write::new()).command().name(), "SESSION.AGENT LEAVE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::agent_leave("k", "planner", WriteOptions::new()).command().name(), "SESSION.AGENT LEAVE");
 /// ```
-pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: Write) -> Request<bool> {
+pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: WriteOptions) -> Request<bool> {
     begin_group("SESSION.AGENT", "LEAVE", key)
         .arg(agent.as_ref())
         .write_options(&write)
@@ -395,7 +395,7 @@ pub struct Handoff {
     from: String,
     to: String,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Handoff {
@@ -411,7 +411,7 @@ impl Handoff {
             from: from.into(),
             to: to.into(),
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
@@ -471,52 +471,52 @@ pub fn agent_release(key: impl AsRef<[u8]>, token: u64) -> Request<()> {
 
 /// What came after a seq: `SESSION.READ`.
 ///
-/// A read that waits ([`Read::block`]) keeps its connection busy, and the connection's own response timeout must be longer: see
+/// A read that waits ([`ReadOptions::block`]) keeps its connection busy, and the connection's own response timeout must be longer: see
 /// [`Follow`](crate::Follow) for a stream that takes care of both.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
 /// use std::time::Duration;
-/// use redis_session_client::{Msg, Read, SessionCommands};
+/// use redis_session_client::{NewMessage, ReadOptions, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
-/// let entries = connection.session_read("session:1", Read::after(0).messages().count(10))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
+/// let entries = connection.session_read("session:1", ReadOptions::after(0).messages().count(10))?;
 /// assert_eq!(entries.len(), 1);
-/// let none = connection.session_read("session:1", Read::after(1).block(Duration::from_millis(1)))?;
+/// let none = connection.session_read("session:1", ReadOptions::after(1).block(Duration::from_millis(1)))?;
 /// assert!(none.is_empty());
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct ReadOptions {
     seq: String,
     options: Options,
 }
 
-impl Read {
+impl ReadOptions {
     /// What came after this seq; 0: from the beginning.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(41);
+    /// # use redis_session_client::ReadOptions;
+    /// let read = ReadOptions::after(41);
     /// # let _ = read;
     /// ```
-    pub fn after(seq: u64) -> Read {
-        Read {
+    pub fn after(seq: u64) -> ReadOptions {
+        ReadOptions {
             seq: seq.to_string(),
             options: Options::default(),
         }
     }
 
-    /// What comes from now on. Needs [`Read::block`].
+    /// What comes from now on. Needs [`ReadOptions::block`].
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::from_now();
+    /// # use redis_session_client::ReadOptions;
+    /// let read = ReadOptions::from_now();
     /// # let _ = read;
     /// ```
-    pub fn from_now() -> Read {
-        Read {
+    pub fn from_now() -> ReadOptions {
+        ReadOptions {
             seq: "$".into(),
             options: Options::default(),
         }
@@ -525,11 +525,11 @@ impl Read {
     /// At most so many entries.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(0).count(100);
+    /// # use redis_session_client::ReadOptions;
+    /// let read = ReadOptions::after(0).count(100);
     /// # let _ = read;
     /// ```
-    pub fn count(mut self, entries: u32) -> Read {
+    pub fn count(mut self, entries: u32) -> ReadOptions {
         self.options.set("COUNT", entries);
         self
     }
@@ -538,11 +538,11 @@ impl Read {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(41).block(Duration::from_secs(5));
+    /// # use redis_session_client::ReadOptions;
+    /// let read = ReadOptions::after(41).block(Duration::from_secs(5));
     /// # let _ = read;
     /// ```
-    pub fn block(mut self, timeout: Duration) -> Read {
+    pub fn block(mut self, timeout: Duration) -> ReadOptions {
         self.options.set("BLOCK", ms(timeout));
         self
     }
@@ -550,11 +550,11 @@ impl Read {
     /// Only messages.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(0).messages();
+    /// # use redis_session_client::ReadOptions;
+    /// let read = ReadOptions::after(0).messages();
     /// # let _ = read;
     /// ```
-    pub fn messages(mut self) -> Read {
+    pub fn messages(mut self) -> ReadOptions {
         self.options.unset("EVENTS");
         self.options.flag("MESSAGES");
         self
@@ -563,11 +563,11 @@ impl Read {
     /// Only events.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(0).events();
+    /// # use redis_session_client::ReadOptions;
+    /// let read = ReadOptions::after(0).events();
     /// # let _ = read;
     /// ```
-    pub fn events(mut self) -> Read {
+    pub fn events(mut self) -> ReadOptions {
         self.options.unset("MESSAGES");
         self.options.flag("EVENTS");
         self
@@ -577,24 +577,24 @@ impl Read {
 /// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
 ///
 /// ```
-/// # use redis_session_client::{Read, request};
-/// assert_eq!(request::read("k", Read::after(0)).command().name(), "SESSION.READ");
+/// # use redis_session_client::{ReadOptions, request};
+/// assert_eq!(request::read("k", ReadOptions::after(0)).command().name(), "SESSION.READ");
 /// ```
-pub fn read(key: impl AsRef<[u8]>, read: Read) -> Request<Vec<Entry>> {
+pub fn read(key: impl AsRef<[u8]>, read: ReadOptions) -> Request<Vec<SessionEntry>> {
     begin("SESSION.READ", key)
         .arg(&read.seq)
         .options(&read.options)
         .reads()
-        .replied(|reply, mode| value::list(reply, mode, Entry::read))
+        .replied(|reply, mode| value::list(reply, mode, SessionEntry::read))
 }
 
 /// `SESSION.READ`, its entries as the server sent them.
 ///
 /// ```
-/// # use redis_session_client::{Read, request};
-/// assert_eq!(request::read_raw("k", Read::from_now()).command().name(), "SESSION.READ");
+/// # use redis_session_client::{ReadOptions, request};
+/// assert_eq!(request::read_raw("k", ReadOptions::from_now()).command().name(), "SESSION.READ");
 /// ```
-pub fn read_raw(key: impl AsRef<[u8]>, which: Read) -> Request<Vec<RawEntry>> {
+pub fn read_raw(key: impl AsRef<[u8]>, which: ReadOptions) -> Request<Vec<RawEntry>> {
     read(key, which).reading(|reply, mode| value::list(reply, mode, RawEntry::read))
 }
 

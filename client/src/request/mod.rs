@@ -30,7 +30,7 @@ use crate::value::{Mode, Reader};
 
 /// One command, ready to be sent, and how its reply is read.
 ///
-/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`Pipeline`](crate::Pipeline) collects
+/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`SessionPipeline`](crate::Pipeline) collects
 /// them. They are made by the functions in [`request`](crate::request).
 ///
 /// ```
@@ -76,9 +76,9 @@ impl<T> ReplyOf<T> {
 /// What is sent, and where to.
 ///
 /// ```
-/// use redis_session_client::{Msg, request, request::Command};
+/// use redis_session_client::{NewMessage, request, request::Command};
 ///
-/// let request = request::append("session:1", Msg::user("hello"));
+/// let request = request::append("session:1", NewMessage::user("hello"));
 /// let command: &Command = request.command();
 /// assert_eq!((command.name().as_str(), command.key()), ("SESSION.APPEND", b"session:1".as_slice()));
 /// ```
@@ -147,9 +147,9 @@ impl Command {
     /// Whether sending it again does nothing that was not done: a read, or an append with a `dedup` token.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, request};
-    /// assert!(request::append("k", Msg::user("hello").append().dedup("request-1")).command().is_repeatable());
-    /// assert!(!request::append("k", Msg::user("hello")).command().is_repeatable());
+    /// # use redis_session_client::{NewMessage, request};
+    /// assert!(request::append("k", NewMessage::user("hello").append().dedup("request-1")).command().is_repeatable());
+    /// assert!(!request::append("k", NewMessage::user("hello")).command().is_repeatable());
     /// ```
     pub fn is_repeatable(&self) -> bool {
         self.is_read || self.is_repeatable
@@ -217,8 +217,8 @@ impl<T> Request<T> {
     /// Reads replies tolerantly: what cannot be read keeps nothing else from being read. See [`tolerant`](crate::tolerant).
     ///
     /// ```
-    /// # use redis_session_client::{Read, request};
-    /// let read = request::read("k", Read::after(0));
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = request::read("k", ReadOptions::after(0));
     /// let entry = |seq| redis::Value::Array(vec![seq, redis::Value::Int(0), redis::Value::Okay, redis::Value::Okay]);
     /// let reply = redis::Value::Array(vec![entry(redis::Value::Int(1)), entry(redis::Value::Nil)]);
     /// assert!(read.read(reply.clone()).is_err());
@@ -372,7 +372,7 @@ impl Command {
         self
     }
 
-    fn write_options(mut self, options: &Write) -> Command {
+    fn write_options(mut self, options: &WriteOptions) -> Command {
         options.write(&mut self.cmd);
         self
     }
