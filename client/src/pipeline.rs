@@ -35,7 +35,12 @@ pub struct SessionPipeline {
 ///
 /// let mut pipeline = SessionPipeline::new();
 /// let len: ReplySlot<u64> = pipeline.add(request::len("session:1"));
-/// # let _ = len;
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// let mut replies = pipeline.query(&mut connection)?;
+/// let messages: u64 = replies.take(len)?;
+/// assert_eq!(messages, 2);
+/// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug)]
 pub struct ReplySlot<T> {
@@ -99,7 +104,12 @@ impl SessionPipeline {
     /// # use redis_session_client::{SessionPipeline, request};
     /// let mut pipeline = SessionPipeline::new();
     /// let len = pipeline.add(request::len("session:1"));
-    /// # let _ = len;
+    /// let none = pipeline.add(request::len("session:none"));
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// let mut replies = pipeline.query(&mut connection)?;
+    /// assert_eq!((replies.take(none)?, replies.take(len)?), (0, 2));
+    /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn add<T>(&mut self, request: Request<T>) -> ReplySlot<T> {
         self.commands.push(request.command);

@@ -77,6 +77,17 @@ pub struct SnapshotSink {
     options: Options,
 }
 
+impl fmt::Debug for SnapshotSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotSink")
+            .field("source", &self.source)
+            .field("target", &self.target)
+            .field("options", &self.options)
+            .finish()
+    }
+}
+
+#[derive(Debug)]
 struct Options {
     /// In lower case.
     failing: BTreeSet<String>,
@@ -93,6 +104,7 @@ impl SnapshotSink {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
     /// let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// assert!(format!("{sink:?}").contains("session_snapshots"));
     /// # Ok(())
     /// # }
     /// ```
@@ -112,8 +124,12 @@ impl SnapshotSink {
     ///
     /// ```
     /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
-    /// # fn failing(sink: SnapshotSink) -> SnapshotSink {
-    /// sink.failing(["broke", "refused", "timed out"])
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
+    /// # let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// let sink = sink.failing(["broke", "refused", "timed out"]);
+    /// assert!(format!("{sink:?}").contains("timed out"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn failing<T: AsRef<str>>(mut self, outcomes: impl IntoIterator<Item = T>) -> SnapshotSink {
@@ -129,8 +145,12 @@ impl SnapshotSink {
     ///
     /// ```
     /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
-    /// # fn often(sink: SnapshotSink) -> SnapshotSink {
-    /// sink.sweep_every(std::time::Duration::from_secs(30))
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
+    /// # let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// let sink = sink.sweep_every(std::time::Duration::from_secs(30));
+    /// assert!(format!("{sink:?}").contains("30s"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn sweep_every(mut self, interval: Duration) -> SnapshotSink {
@@ -142,8 +162,12 @@ impl SnapshotSink {
     ///
     /// ```
     /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
-    /// # fn of_acme(sink: SnapshotSink) -> SnapshotSink {
-    /// sink.keys("session:{acme}:*")
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
+    /// # let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// let sink = sink.keys("session:{acme}:*");
+    /// assert!(format!("{sink:?}").contains("session:{acme}:*"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn keys(mut self, glob: impl Into<String>) -> SnapshotSink {
@@ -163,7 +187,12 @@ impl SnapshotSink {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
     /// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
-    /// let handle = sink.start(|report| eprintln!("{report}"));
+    /// use redis_session_sink::SinkReport;
+    ///
+    /// let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    /// let handle = sink.start(move |report| drop(say.send(matches!(report, SinkReport::Interrupted { .. }))));
+    /// // Nobody is there: it says so, and tries again.
+    /// assert_eq!(said.recv().await, Some(true));
     /// handle.shutdown().await?;
     /// # Ok(())
     /// # }
@@ -179,12 +208,16 @@ impl SnapshotSink {
 /// A running sink. Dropped, it ends the sink without waiting for it.
 ///
 /// ```
-/// # use redis_session_sink::SinkHandle;
-/// async fn end(handle: SinkHandle) {
-///     if let Err(error) = handle.shutdown().await {
-///         eprintln!("{error}");
-///     }
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use redis_session_sink::{PostgresTarget, RedisSource, SinkError, SinkHandle, SnapshotSink};
+/// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
+/// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
+/// let handle: SinkHandle = sink.start(|report| eprintln!("{report}"));
+/// assert!(!handle.is_finished());
+/// assert!(handle.shutdown().await.is_ok());
+/// # Ok(())
+/// # }
 /// ```
 pub struct SinkHandle {
     stop: watch::Sender<()>,
@@ -199,10 +232,21 @@ impl SinkHandle {
     /// [`SinkError::Ended`] if it had ended before.
     ///
     /// ```
-    /// # use redis_session_sink::{SinkError, SinkHandle};
-    /// async fn end(handle: SinkHandle) -> Result<(), SinkError> {
-    ///     handle.shutdown().await
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SinkError, SinkHandle, SnapshotSink};
+    /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
+    /// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
+    /// let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    /// let handle = sink.start(move |report| drop(say.send(report.to_string())));
+    /// handle.shutdown().await?;
+    /// let mut last = None;
+    /// while let Some(report) = said.recv().await {
+    ///     last = Some(report);
     /// }
+    /// assert_eq!(last.as_deref(), Some("stopped"));
+    /// # Ok(())
+    /// # }
     /// ```
     pub async fn shutdown(self) -> Result<(), SinkError> {
         let _ = self.stop.send(());
@@ -212,10 +256,15 @@ impl SinkHandle {
     /// Whether it has ended by itself, as it does only when the callback for reports panics.
     ///
     /// ```
-    /// # use redis_session_sink::SinkHandle;
-    /// fn is_healthy(handle: &SinkHandle) -> bool {
-    ///     !handle.is_finished()
-    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SinkError, SinkHandle, SnapshotSink};
+    /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
+    /// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
+    /// let handle = sink.start(|report| eprintln!("{report}"));
+    /// assert!(!handle.is_finished(), "a sink ends only when it is told to");
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()

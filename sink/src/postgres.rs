@@ -1,7 +1,7 @@
 //! The table: made if it is missing, asked what it has, given one row a session.
 
 use std::collections::HashSet;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,7 @@ type Connect = dyn Fn() -> BoxFuture<'static, Result<(Client, Driver), tokio_pos
 /// use redis_session_sink::PostgresTarget;
 ///
 /// let target = PostgresTarget::new("host=/run/postgresql dbname=app user=app")?.table("archive.session_snapshots")?;
+/// assert_eq!(format!("{target:?}"), r#"PostgresTarget { table: "\"archive\".\"session_snapshots\"", .. }"#);
 /// # Ok::<(), redis_session_sink::SinkError>(())
 /// ```
 #[derive(Clone)]
@@ -37,6 +38,15 @@ pub struct PostgresTarget {
     connect: Arc<Connect>,
     /// Each part in double quotes.
     table: String,
+}
+
+/// Without the address, which may hold a password.
+impl fmt::Debug for PostgresTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresTarget")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PostgresTarget {
@@ -61,6 +71,7 @@ impl PostgresTarget {
     /// let config: tokio_postgres::Config = "host=db.example.com user=app sslmode=require".parse()?;
     /// # let tls = tokio_postgres::NoTls;
     /// let target = PostgresTarget::with_tls(config, tls);
+    /// assert!(format!("{target:?}").contains("session_snapshots"));
     /// # Ok::<(), tokio_postgres::Error>(())
     /// ```
     pub fn with_tls<T>(mut config: Config, tls: T) -> PostgresTarget

@@ -16,7 +16,8 @@ use redis_session_client::{SessionError, SessionId};
 ///         trouble => eprintln!("{trouble}"),
 ///     }
 /// }
-/// # log(&SinkReport::Connected);
+/// log(&SinkReport::Connected);
+/// assert_eq!(SinkReport::Swept { sessions: 7, written: 1 }.to_string(), "swept 7 sessions, wrote 1");
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]

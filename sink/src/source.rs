@@ -1,5 +1,6 @@
 //! Where the sessions are: one server, servers under Sentinel, or a cluster. Connections for commands and for notifications.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ const MAX_WAITING: usize = 10_000;
 /// # fn main() -> redis::RedisResult<()> {
 /// let one = RedisSource::single(redis::Client::open("redis://127.0.0.1/0")?);
 /// let cluster = RedisSource::cluster(["redis://10.0.0.1/", "redis://10.0.0.2/"])?;
+/// assert_eq!(format!("{one:?}"), "RedisSource(127.0.0.1:6379)");
+/// assert_eq!(format!("{cluster:?}"), "RedisSource(cluster 10.0.0.1:6379 10.0.0.2:6379)");
 /// # Ok(())
 /// # }
 /// ```
@@ -46,12 +49,28 @@ enum Kind {
     },
 }
 
+/// The addresses, without passwords. redis-rs does not show those of sentinels.
+impl fmt::Debug for RedisSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = |client: &Client| client.get_connection_info().addr().to_string();
+        let shown = match &self.0 {
+            Kind::Single(client) => address(client),
+            Kind::Sentinel(_) => "sentinel".to_owned(),
+            Kind::Cluster { nodes, .. } => nodes
+                .iter()
+                .fold("cluster".to_owned(), |shown, node| shown + " " + &address(node)),
+        };
+        write!(f, "RedisSource({shown})")
+    }
+}
+
 impl RedisSource {
     /// One server, and the database that the client selects.
     ///
     /// ```
     /// # use redis_session_sink::RedisSource;
     /// let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/3")?);
+    /// assert_eq!(format!("{source:?}"), "RedisSource(127.0.0.1:6379)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn single(client: Client) -> RedisSource {
@@ -67,6 +86,7 @@ impl RedisSource {
     /// let sentinels = vec!["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
     /// let client = SentinelClient::build(sentinels, String::from("main"), None, SentinelServerType::Master)?;
     /// let source = RedisSource::sentinel(client);
+    /// assert_eq!(format!("{source:?}"), "RedisSource(sentinel)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn sentinel(client: SentinelClient) -> RedisSource {
@@ -81,6 +101,7 @@ impl RedisSource {
     /// ```
     /// # use redis_session_sink::RedisSource;
     /// let source = RedisSource::cluster(["redis://:secret@10.0.0.1/", "redis://:secret@10.0.0.2/"])?;
+    /// assert_eq!(format!("{source:?}"), "RedisSource(cluster 10.0.0.1:6379 10.0.0.2:6379)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn cluster<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> redis::RedisResult<RedisSource> {
@@ -102,6 +123,7 @@ impl RedisSource {
     /// let node = "redis://10.0.0.1/";
     /// let client = redis::cluster::ClusterClient::builder(vec![node]).retries(3).build()?;
     /// let source = RedisSource::cluster_with(client, vec![redis::Client::open(node)?]);
+    /// assert_eq!(format!("{source:?}"), "RedisSource(cluster 10.0.0.1:6379)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn cluster_with(client: ClusterClient, nodes: Vec<Client>) -> RedisSource {

@@ -14,13 +14,21 @@ const PERF_FIELD: &str = "perfDelta";
 /// A checkpoint that was made, and the anchors that were.
 ///
 /// ```
-/// # use redis_session_client::bridge::Checkpointed;
-/// fn log(made: &Checkpointed) {
-///     println!("checkpoint {}", made.checkpoint.checkpoint_id);
-///     for (entity, error) in &made.anchors.failed {
-///         eprintln!("no anchor for {entity}: {error}");
-///     }
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+/// # server.run("SESSION.APPEND session:0190c5a4-7b1e-7ccc-8000-0123456789ab MSG user hello");
+/// use redis_session_client::{NewCheckpoint, bridge::{Bridge, Checkpointed}};
+///
+/// # let id = "0190c5a4-7b1e-7ccc-8000-0123456789ab".parse()?;
+/// let checkpoint = NewCheckpoint::new().outcome("broke").reference("order:7");
+/// let made: Checkpointed = Bridge::new(connection).checkpoint(id, checkpoint).await?;
+/// assert_eq!(made.checkpoint.outcome.as_deref(), Some("broke"));
+/// assert_eq!(made.anchors.entities, ["order:7"]);
+/// assert!(made.anchors.failed.is_empty());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Checkpointed {

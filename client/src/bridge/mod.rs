@@ -69,10 +69,16 @@ impl<C: AsyncSessionConnection> Bridge<C> {
     /// Sessions without a scope.
     ///
     /// ```
-    /// # use redis_session_client::{AsyncSessionConnection, bridge::Bridge};
-    /// # fn new(connection: impl AsyncSessionConnection) {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> redis_session_client::SessionResult<()> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    /// use redis_session_client::{SessionId, bridge::Bridge};
+    ///
     /// let bridge = Bridge::new(connection);
-    /// # let _ = bridge;
+    /// let id = SessionId::new();
+    /// assert_eq!(bridge.session_key(id), format!("session:{id}"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn new(connection: C) -> Bridge<C> {

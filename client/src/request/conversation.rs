@@ -40,9 +40,9 @@ impl Create {
     /// A session with the server's defaults.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new();
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k");
     /// ```
     pub fn new() -> Create {
         Create::default()
@@ -51,9 +51,9 @@ impl Create {
     /// Registers it in this directory, whose key must be in the same slot.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().index("sessions:{acme}");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k INDEX sessions:{acme}");
     /// ```
     pub fn index(mut self, index: impl AsRef<[u8]>) -> Create {
         self.options.set("INDEX", index.as_ref());
@@ -63,9 +63,9 @@ impl Create {
     /// Under this alias. Needs a directory.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().index("sessions:{acme}").alias("ada");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k INDEX sessions:{acme} ALIAS ada");
     /// ```
     pub fn alias(mut self, alias: impl AsRef<str>) -> Create {
         self.options.set("ALIAS", alias.as_ref());
@@ -75,9 +75,9 @@ impl Create {
     /// Under an alias that was made up: one that a person has not chosen.
     ///
     /// ```
-    /// # use redis_session_client::{Create, SessionAlias};
+    /// # use redis_session_client::{Create, SessionAlias, request};
     /// let create = Create::new().index("sessions:{acme}").autoname(SessionAlias::new("about trains")?);
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), r#"SESSION.CREATE k INDEX sessions:{acme} ALIAS "about trains" AUTONAME"#);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn autoname(mut self, alias: SessionAlias) -> Create {
@@ -88,9 +88,9 @@ impl Create {
     /// Where it exists, or its alias is taken: that session, in place of an error.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().open();
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k OPEN");
     /// ```
     pub fn open(mut self) -> Create {
         self.options.flag("OPEN");
@@ -100,9 +100,10 @@ impl Create {
     /// With this id, in place of a new one.
     ///
     /// ```
-    /// # use redis_session_client::{Create, SessionId};
-    /// let create = Create::new().id(SessionId::new());
-    /// # let _ = create;
+    /// # use redis_session_client::{Create, SessionId, request};
+    /// let id = SessionId::new();
+    /// let create = Create::new().id(id);
+    /// assert_eq!(request::create("k", create).to_string(), format!("SESSION.CREATE k ID {id}"));
     /// ```
     pub fn id(mut self, id: SessionId) -> Create {
         self.options.set("ID", id.to_string());
@@ -112,9 +113,9 @@ impl Create {
     /// In this scope: whose it is.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().scope("acme");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k SCOPE acme");
     /// ```
     pub fn scope(mut self, scope: impl AsRef<str>) -> Create {
         self.options.set("SCOPE", scope.as_ref());
@@ -124,9 +125,9 @@ impl Create {
     /// In this state, in place of `working`.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().state("planning");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k STATE planning");
     /// ```
     pub fn state(mut self, state: impl AsRef<str>) -> Create {
         self.options.set("STATE", state.as_ref());
@@ -136,9 +137,9 @@ impl Create {
     /// With this meta, a JSON object.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().meta(&serde_json::json!({"model": "small"}));
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), r#"SESSION.CREATE k META '{"model":"small"}'"#);
     /// ```
     pub fn meta(mut self, meta: &Json) -> Create {
         self.options.set("META", meta.to_string());
@@ -148,9 +149,9 @@ impl Create {
     /// With this limit, in place of the server's default.
     ///
     /// ```
-    /// # use redis_session_client::{Limit, Create, Limit};
+    /// # use redis_session_client::{Create, Limit, request};
     /// let create = Create::new().limit(Limit::MaxLen, 200).limit(Limit::MaxCheckpoints, 4);
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k LIMIT maxlen 200 LIMIT max-checkpoints 4");
     /// ```
     pub fn limit(mut self, limit: Limit, value: u64) -> Create {
         self.options.0.retain(|option| !is_limit(option, &limit));
@@ -169,9 +170,9 @@ impl Create {
     /// Messages of this role stay in the window. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::{Create, MessageRole};
+    /// # use redis_session_client::{Create, MessageRole, request};
     /// let create = Create::new().pin(MessageRole::System);
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k PIN system");
     /// ```
     pub fn pin(mut self, role: MessageRole) -> Create {
         self.options.push("PIN", role.as_str());
@@ -221,9 +222,9 @@ impl NewMessage {
     /// A message of any role.
     ///
     /// ```
-    /// # use redis_session_client::{NewMessage, MessageRole};
+    /// # use redis_session_client::{NewMessage, MessageRole, request};
     /// let message = NewMessage::new("developer", "Be brief.");
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG developer "Be brief.""#);
     /// ```
     pub fn new(role: impl Into<MessageRole>, content: impl Into<String>) -> NewMessage {
         NewMessage {
@@ -236,9 +237,9 @@ impl NewMessage {
     /// What a user says.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let message = NewMessage::user("Where is my order?");
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG user "Where is my order?""#);
     /// ```
     pub fn user(content: impl Into<String>) -> NewMessage {
         NewMessage::new(MessageRole::User, content)
@@ -247,9 +248,9 @@ impl NewMessage {
     /// What the assistant says.
     ///
     /// ```
-    /// # use redis_session_client::{NewMessage, ToolCall};
+    /// # use redis_session_client::{NewMessage, ToolCall, request};
     /// let message = NewMessage::assistant("").tool_call(ToolCall::new("call_1", "order_status", "{}"));
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG assistant "" TOOL_CALL call_1 order_status {}"#);
     /// ```
     pub fn assistant(content: impl Into<String>) -> NewMessage {
         NewMessage::new(MessageRole::Assistant, content)
@@ -258,9 +259,9 @@ impl NewMessage {
     /// What the system says.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let message = NewMessage::system("Be brief.");
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG system "Be brief.""#);
     /// ```
     pub fn system(content: impl Into<String>) -> NewMessage {
         NewMessage::new(MessageRole::System, content)
@@ -269,9 +270,9 @@ impl NewMessage {
     /// What a tool answers to this call.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let message = NewMessage::tool("call_1", r#"{"status":"shipped"}"#);
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG tool '{"status":"shipped"}' TOOL_CALL_ID call_1"#);
     /// ```
     pub fn tool(call_id: impl AsRef<str>, content: impl Into<String>) -> NewMessage {
         let mut message = NewMessage::new(MessageRole::Tool, content);
@@ -282,9 +283,9 @@ impl NewMessage {
     /// The speaker's name.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let message = NewMessage::user("hello").name("Ada");
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), "SESSION.APPEND k MSG user hello NAME Ada");
     /// ```
     pub fn name(mut self, name: impl AsRef<str>) -> NewMessage {
         self.options.set("NAME", name.as_ref());
@@ -294,9 +295,9 @@ impl NewMessage {
     /// The message's own id.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let message = NewMessage::user("hello").id("m-1");
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), "SESSION.APPEND k MSG user hello ID m-1");
     /// ```
     pub fn id(mut self, id: impl AsRef<str>) -> NewMessage {
         self.options.set("ID", id.as_ref());
@@ -306,9 +307,9 @@ impl NewMessage {
     /// A call that it makes. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::{NewMessage, ToolCall};
+    /// # use redis_session_client::{NewMessage, ToolCall, request};
     /// let message = NewMessage::assistant("").tool_call(ToolCall::new("call_1", "search", "{}"));
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG assistant "" TOOL_CALL call_1 search {}"#);
     /// ```
     pub fn tool_call(mut self, call: ToolCall) -> NewMessage {
         let arguments = match call.arguments {
@@ -322,9 +323,9 @@ impl NewMessage {
     /// An entity that it mentions. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let message = NewMessage::user("Where is order 7?").reference("order:7");
-    /// # let _ = message;
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG user "Where is order 7?" REF order:7"#);
     /// ```
     pub fn reference(mut self, entity_id: impl AsRef<str>) -> NewMessage {
         self.options.push("REF", entity_id.as_ref());
@@ -336,7 +337,7 @@ impl NewMessage {
     /// ```
     /// # use redis_session_client::NewMessage;
     /// let append = NewMessage::user("hello").append().dedup("request-1");
-    /// # let _ = append;
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k DEDUP request-1 MSG user hello");
     /// ```
     pub fn append(self) -> Append {
         self.into()
@@ -350,7 +351,8 @@ impl NewMessage {
 ///
 /// let composed: Content = NewMessage::user("hello").into();
 /// let as_they_are: Content = [Message::new(MessageRole::User, "a"), Message::new(MessageRole::User, "b")].into();
-/// # let _ = (composed, as_they_are);
+/// assert!(matches!(composed, Content::NewMessage(_)));
+/// assert!(matches!(as_they_are, Content::Bodies(bodies) if bodies.len() == 2));
 /// ```
 #[derive(Debug, Clone)]
 pub enum Content {
@@ -439,9 +441,9 @@ impl Append {
     /// An append of these messages.
     ///
     /// ```
-    /// # use redis_session_client::{Append, NewMessage};
+    /// # use redis_session_client::{Append, NewMessage, request};
     /// let append = Append::new(NewMessage::user("hello"));
-    /// # let _ = append;
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k MSG user hello");
     /// ```
     pub fn new(content: impl Into<Content>) -> Append {
         Append {
@@ -472,7 +474,7 @@ impl Append {
     /// ```
     /// # use redis_session_client::NewMessage;
     /// let append = NewMessage::user("hello").append().dedup("request-1");
-    /// # let _ = append;
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k DEDUP request-1 MSG user hello");
     /// ```
     pub fn dedup(mut self, token: impl AsRef<str>) -> Append {
         self.options.set("DEDUP", token.as_ref());
@@ -486,9 +488,9 @@ impl Append {
     /// The session's bound of messages from now on.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let append = NewMessage::user("hello").append().max_len(100);
-    /// # let _ = append;
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k MAXLEN 100 MSG user hello");
     /// ```
     pub fn max_len(mut self, messages: u32) -> Append {
         self.options.set("MAXLEN", messages);
@@ -498,9 +500,9 @@ impl Append {
     /// How many tokens the message counts as. One message only.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let append = NewMessage::user("hello").append().tokens(2);
-    /// # let _ = append;
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k TOKENS 2 MSG user hello");
     /// ```
     pub fn tokens(mut self, tokens: u32) -> Append {
         self.options.set("TOKENS", tokens);
@@ -510,9 +512,9 @@ impl Append {
     /// Asks for what falls out of the window: see [`Appended::evicted`].
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let append = NewMessage::user("hello").append().max_len(10).evicted();
-    /// # let _ = append;
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k MAXLEN 10 EVICTED MSG user hello");
     /// ```
     pub fn evicted(mut self) -> Append {
         self.options.flag("EVICTED");
@@ -576,9 +578,9 @@ impl MessageQuery {
     /// All messages, oldest first.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::all();
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1");
     /// ```
     pub fn all() -> MessageQuery {
         MessageQuery::of(0, -1)
@@ -587,9 +589,9 @@ impl MessageQuery {
     /// The newest, still oldest first.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::newest(20);
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k -20 -1");
     /// ```
     pub fn newest(messages: u32) -> MessageQuery {
         // `-0` would be the first message.
@@ -602,9 +604,9 @@ impl MessageQuery {
     /// By index as in `LRANGE`: 0 is the oldest, -1 the newest.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::indexes(0, 9);
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 9");
     /// ```
     pub fn indexes(start: i64, stop: i64) -> MessageQuery {
         MessageQuery::of(start, stop)
@@ -613,9 +615,9 @@ impl MessageQuery {
     /// By seq, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::seqs(10, 20);
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 10 20 BYSEQ");
     /// ```
     pub fn seqs(start: u64, stop: u64) -> MessageQuery {
         let mut range = MessageQuery::of(start, stop);
@@ -626,9 +628,9 @@ impl MessageQuery {
     /// What came after this seq.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::after_seq(20);
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k (20 + BYSEQ");
     /// ```
     pub fn after_seq(seq: u64) -> MessageQuery {
         let mut range = MessageQuery::of(format!("({seq}"), "+");
@@ -639,9 +641,9 @@ impl MessageQuery {
     /// By time, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::{MessageQuery, Timestamp};
-    /// let range = MessageQuery::times(Timestamp::from_ms(0), Timestamp::now());
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, Timestamp, request};
+    /// let range = MessageQuery::times(Timestamp::from_ms(0), Timestamp::from_ms(1_768_384_800_000));
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 1768384800000 BYTIME");
     /// ```
     pub fn times(start: crate::Timestamp, stop: crate::Timestamp) -> MessageQuery {
         let mut range = MessageQuery::of(start.ms(), stop.ms());
@@ -652,9 +654,9 @@ impl MessageQuery {
     /// Newest first.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::all().rev();
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1 REV");
     /// ```
     pub fn rev(mut self) -> MessageQuery {
         self.options.flag("REV");
@@ -664,9 +666,9 @@ impl MessageQuery {
     /// At most so many.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::after_seq(7).count(100);
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k (7 + BYSEQ COUNT 100");
     /// ```
     pub fn count(mut self, messages: u32) -> MessageQuery {
         self.options.set("COUNT", messages);
@@ -676,9 +678,9 @@ impl MessageQuery {
     /// Only of this role. May be repeated: any of them.
     ///
     /// ```
-    /// # use redis_session_client::{MessageQuery, MessageRole};
+    /// # use redis_session_client::{MessageQuery, MessageRole, request};
     /// let range = MessageQuery::all().role(MessageRole::User).role(MessageRole::Assistant);
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1 ROLE user ROLE assistant");
     /// ```
     pub fn role(mut self, role: MessageRole) -> MessageQuery {
         self.options.push("ROLE", role.as_str());
@@ -688,9 +690,9 @@ impl MessageQuery {
     /// Only what a migration set aside because it is no JSON object.
     ///
     /// ```
-    /// # use redis_session_client::MessageQuery;
+    /// # use redis_session_client::{MessageQuery, request};
     /// let range = MessageQuery::all().malformed();
-    /// # let _ = range;
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1 MALFORMED");
     /// ```
     pub fn malformed(mut self) -> MessageQuery {
         self.options.flag("MALFORMED");
@@ -727,9 +729,9 @@ pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: MessageQuery) -> Reques
 /// What fits the model: `SESSION.CONTEXT`.
 ///
 /// ```
-/// # use redis_session_client::{ContextOptions, MessageRole};
+/// # use redis_session_client::{ContextOptions, MessageRole, request};
 /// let options = ContextOptions::new().max_tokens(4000).entities(5);
-/// # let _ = options;
+/// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k MAXTOKENS 4000 ENTITIES 5");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ContextOptions {
@@ -740,9 +742,9 @@ impl ContextOptions {
     /// Everything.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new();
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k");
     /// ```
     pub fn new() -> ContextOptions {
         ContextOptions::default()
@@ -751,9 +753,9 @@ impl ContextOptions {
     /// At most so many tokens, whole exchanges from the newest back.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new().max_tokens(4000);
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k MAXTOKENS 4000");
     /// ```
     pub fn max_tokens(mut self, tokens: u32) -> ContextOptions {
         self.options.set("MAXTOKENS", tokens);
@@ -763,9 +765,9 @@ impl ContextOptions {
     /// At most so many messages.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new().max_len(40);
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k MAXLEN 40");
     /// ```
     pub fn max_len(mut self, messages: u32) -> ContextOptions {
         self.options.set("MAXLEN", messages);
@@ -775,9 +777,9 @@ impl ContextOptions {
     /// And so many of the most recently mentioned entities.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new().entities(5);
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k ENTITIES 5");
     /// ```
     pub fn entities(mut self, entities: u32) -> ContextOptions {
         self.options.set("ENTITIES", entities);
@@ -787,9 +789,9 @@ impl ContextOptions {
     /// Only messages of this role. May be repeated: any of them.
     ///
     /// ```
-    /// # use redis_session_client::{ContextOptions, MessageRole};
+    /// # use redis_session_client::{ContextOptions, MessageRole, request};
     /// let options = ContextOptions::new().role(MessageRole::User);
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k ROLE user");
     /// ```
     pub fn role(mut self, role: MessageRole) -> ContextOptions {
         self.options.push("ROLE", role.as_str());
@@ -848,9 +850,9 @@ impl GetEx {
     /// Slides the expiry.
     ///
     /// ```
-    /// # use redis_session_client::GetEx;
+    /// # use redis_session_client::{GetEx, request};
     /// let getex = GetEx::new();
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k");
     /// ```
     pub fn new() -> GetEx {
         GetEx::default()
@@ -859,9 +861,9 @@ impl GetEx {
     /// Only the newest messages.
     ///
     /// ```
-    /// # use redis_session_client::GetEx;
+    /// # use redis_session_client::{GetEx, request};
     /// let getex = GetEx::new().messages(20);
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k MESSAGES 20");
     /// ```
     pub fn messages(mut self, newest: u32) -> GetEx {
         self.options.set("MESSAGES", newest);
@@ -871,9 +873,9 @@ impl GetEx {
     /// A new session where there is none.
     ///
     /// ```
-    /// # use redis_session_client::GetEx;
+    /// # use redis_session_client::{GetEx, request};
     /// let getex = GetEx::new().create();
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k CREATE");
     /// ```
     pub fn create(mut self) -> GetEx {
         self.options.flag("CREATE");
@@ -883,9 +885,9 @@ impl GetEx {
     /// Another expiry, in place of sliding it. [`SessionExpiry::Keep`] is refused by the server: that is [`get`].
     ///
     /// ```
-    /// # use redis_session_client::{SessionExpiry, GetEx};
+    /// # use redis_session_client::{SessionExpiry, GetEx, request};
     /// let getex = GetEx::new().expiry(SessionExpiry::Persist);
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k PERSIST");
     /// ```
     pub fn expiry(mut self, expiry: SessionExpiry) -> GetEx {
         self.expiry = Some(expiry);
@@ -965,9 +967,9 @@ impl Window {
     /// As it is.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new();
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k");
     /// ```
     pub fn new() -> Window {
         Window::default()
@@ -976,9 +978,9 @@ impl Window {
     /// So many messages.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_len(100);
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXLEN 100");
     /// ```
     pub fn max_len(mut self, messages: u32) -> Window {
         self.options.set("MAXLEN", messages);
@@ -988,9 +990,9 @@ impl Window {
     /// So many tokens.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_tokens(100_000);
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXTOKENS 100000");
     /// ```
     pub fn max_tokens(mut self, tokens: u64) -> Window {
         self.options.set("MAXTOKENS", tokens);
@@ -1000,9 +1002,9 @@ impl Window {
     /// So many bytes of bodies.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_bytes(1 << 20);
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXBYTES 1048576");
     /// ```
     pub fn max_bytes(mut self, bytes: u64) -> Window {
         self.options.set("MAXBYTES", bytes);
@@ -1013,9 +1015,9 @@ impl Window {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_age(Duration::from_secs(86_400));
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXAGE 86400000");
     /// ```
     pub fn max_age(mut self, age: Duration) -> Window {
         self.options.set("MAXAGE", ms(age));
@@ -1025,9 +1027,9 @@ impl Window {
     /// Messages of this role stay. Repeated, of these roles; they replace those pinned before.
     ///
     /// ```
-    /// # use redis_session_client::{MessageRole, Window};
+    /// # use redis_session_client::{MessageRole, Window, request};
     /// let window = Window::new().pin(MessageRole::System);
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k PIN system");
     /// ```
     pub fn pin(mut self, role: MessageRole) -> Window {
         self.options.unset("NOPIN");
@@ -1038,9 +1040,9 @@ impl Window {
     /// No role is pinned.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().no_pin();
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k NOPIN");
     /// ```
     pub fn no_pin(mut self) -> Window {
         self.options.unset("PIN");

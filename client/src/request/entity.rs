@@ -35,9 +35,9 @@ impl Mention {
     /// Of one entity.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("order:7");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), "SESSION.ENTITY MENTION k ID order:7");
     /// ```
     pub fn new(id: impl Into<String>) -> Mention {
         Mention {
@@ -52,9 +52,9 @@ impl Mention {
     /// Of any number, each a JSON object with `id`, and where known `name`, `type`, `aliases`.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::objects(&[serde_json::json!({"id": "u7", "name": "Ada"})]);
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), r#"SESSION.ENTITY MENTION k JSON '{"id":"u7","name":"Ada"}'"#);
     /// ```
     pub fn objects<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Mention {
         Mention {
@@ -66,9 +66,9 @@ impl Mention {
     /// Its name. Of [`Mention::objects`], each has its own.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("u7").name("Ada");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), "SESSION.ENTITY MENTION k ID u7 NAME Ada");
     /// ```
     pub fn name(self, name: impl AsRef<str>) -> Mention {
         self.with(|options| options.set("NAME", name.as_ref()))
@@ -77,9 +77,9 @@ impl Mention {
     /// Its type. Of [`Mention::objects`], each has its own.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("u7").entity_type("person");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), "SESSION.ENTITY MENTION k ID u7 TYPE person");
     /// ```
     pub fn entity_type(self, entity_type: impl AsRef<str>) -> Mention {
         self.with(|options| options.set("TYPE", entity_type.as_ref()))
@@ -88,9 +88,9 @@ impl Mention {
     /// Another name. May be repeated. Of [`Mention::objects`], each has its own.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("u7").alias("the admin").alias("Lovelace");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), r#"SESSION.ENTITY MENTION k ID u7 ALIAS "the admin" ALIAS Lovelace"#);
     /// ```
     pub fn alias(self, alias: impl AsRef<str>) -> Mention {
         self.with(|options| options.push("ALIAS", alias.as_ref()))
@@ -144,10 +144,10 @@ pub fn entity_get(key: impl AsRef<[u8]>, id: impl AsRef<str>) -> Request<Option<
 /// Which entities: `SESSION.ENTITY LIST`.
 ///
 /// ```
-/// use redis_session_client::EntityQuery;
+/// use redis_session_client::{EntityQuery, request};
 ///
 /// let query = EntityQuery::all().entity_type("person").page(0, 10);
-/// # let _ = query;
+/// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k TYPE person LIMIT 0 10");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct EntityQuery {
@@ -158,9 +158,9 @@ impl EntityQuery {
     /// All, the most recently mentioned first.
     ///
     /// ```
-    /// # use redis_session_client::EntityQuery;
+    /// # use redis_session_client::{EntityQuery, request};
     /// let query = EntityQuery::all();
-    /// # let _ = query;
+    /// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k");
     /// ```
     pub fn all() -> EntityQuery {
         EntityQuery::default()
@@ -169,9 +169,9 @@ impl EntityQuery {
     /// Only of this type.
     ///
     /// ```
-    /// # use redis_session_client::EntityQuery;
+    /// # use redis_session_client::{EntityQuery, request};
     /// let query = EntityQuery::all().entity_type("person");
-    /// # let _ = query;
+    /// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k TYPE person");
     /// ```
     pub fn entity_type(mut self, entity_type: impl AsRef<str>) -> EntityQuery {
         self.options.set("TYPE", entity_type.as_ref());
@@ -181,9 +181,9 @@ impl EntityQuery {
     /// After the first `offset`, at most `count`.
     ///
     /// ```
-    /// # use redis_session_client::EntityQuery;
+    /// # use redis_session_client::{EntityQuery, request};
     /// let query = EntityQuery::all().page(10, 10);
-    /// # let _ = query;
+    /// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k LIMIT 10 10");
     /// ```
     pub fn page(mut self, offset: u32, count: u32) -> EntityQuery {
         self.options.set("LIMIT", (offset, count));

@@ -32,9 +32,9 @@ impl NewEvent {
     /// Of this type, free text: `modified`, `broke`, `pass`, …
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified");
     /// ```
     pub fn new(event_type: impl Into<String>) -> NewEvent {
         NewEvent {
@@ -47,9 +47,9 @@ impl NewEvent {
     /// Who did it.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").agent("builder");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified AGENT builder");
     /// ```
     pub fn agent(mut self, agent: impl AsRef<str>) -> NewEvent {
         self.options.set("AGENT", agent.as_ref());
@@ -59,9 +59,9 @@ impl NewEvent {
     /// An entity that it touched. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").entity("api").entity("docs");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified ENTITIES 2 api docs");
     /// ```
     pub fn entity(mut self, id: impl AsRef<str>) -> NewEvent {
         self.options.push_counted("ENTITIES", id.as_ref());
@@ -71,9 +71,9 @@ impl NewEvent {
     /// What changed: a JSON object.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").change(&serde_json::json!({"file": "a.rs"}));
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), r#"SESSION.EVENT ADD k modified CHANGE '{"file":"a.rs"}'"#);
     /// ```
     pub fn change(mut self, change: &Json) -> NewEvent {
         self.options.set("CHANGE", change.to_string());
@@ -83,9 +83,9 @@ impl NewEvent {
     /// What that means: a JSON object. Checkpoints merge them.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").impact(&serde_json::json!({"tests": "3 fail"}));
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), r#"SESSION.EVENT ADD k modified IMPACT '{"tests":"3 fail"}'"#);
     /// ```
     pub fn impact(mut self, impact: &Json) -> NewEvent {
         self.options.set("IMPACT", impact.to_string());
@@ -95,9 +95,9 @@ impl NewEvent {
     /// Only if the session is in this state.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("reviewed").if_state("review").state("pass");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k reviewed IFSTATE review STATE pass");
     /// ```
     pub fn if_state(mut self, state: impl AsRef<str>) -> NewEvent {
         self.options.set("IFSTATE", state.as_ref());
@@ -107,9 +107,9 @@ impl NewEvent {
     /// Moves the session to this state.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("broke").state("broke");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k broke STATE broke");
     /// ```
     pub fn state(mut self, state: impl AsRef<str>) -> NewEvent {
         self.options.set("STATE", state.as_ref());
@@ -134,11 +134,12 @@ pub fn event_add(key: impl AsRef<[u8]>, event: NewEvent) -> Request<u64> {
 /// Which events: `SESSION.EVENT RANGE`. A repeated filter means any of them, different filters all of them.
 ///
 /// ```
-/// use redis_session_client::EventQuery;
+/// use redis_session_client::{EventQuery, request};
 ///
 /// let broke = EventQuery::all().from("pass").to("broke");
 /// let of_builder = EventQuery::after_seq(20).agent("builder").count(100);
-/// # let _ = (broke, of_builder);
+/// assert_eq!(request::event_range("k", broke).to_string(), "SESSION.EVENT RANGE k - + FROM pass TO broke");
+/// assert_eq!(request::event_range("k", of_builder).to_string(), "SESSION.EVENT RANGE k (20 + AGENT builder COUNT 100");
 /// ```
 #[derive(Debug, Clone)]
 pub struct EventQuery {
@@ -159,9 +160,9 @@ impl EventQuery {
     /// All, oldest first.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all();
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - +");
     /// ```
     pub fn all() -> EventQuery {
         EventQuery::of("-".into(), "+".into())
@@ -170,9 +171,9 @@ impl EventQuery {
     /// What came after this seq.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::after_seq(20);
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k (20 +");
     /// ```
     pub fn after_seq(seq: u64) -> EventQuery {
         EventQuery::of(format!("({seq}"), "+".into())
@@ -181,9 +182,9 @@ impl EventQuery {
     /// By seq, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::seqs(10, 20);
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k 10 20");
     /// ```
     pub fn seqs(start: u64, stop: u64) -> EventQuery {
         EventQuery::of(start.to_string(), stop.to_string())
@@ -192,9 +193,9 @@ impl EventQuery {
     /// Newest first.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().rev();
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + REV");
     /// ```
     pub fn rev(mut self) -> EventQuery {
         self.options.flag("REV");
@@ -204,9 +205,9 @@ impl EventQuery {
     /// At most so many.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().rev().count(1);
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + REV COUNT 1");
     /// ```
     pub fn count(mut self, events: u32) -> EventQuery {
         self.options.set("COUNT", events);
@@ -216,9 +217,9 @@ impl EventQuery {
     /// Of this type.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().event_type("modified");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + TYPE modified");
     /// ```
     pub fn event_type(mut self, event_type: impl AsRef<str>) -> EventQuery {
         self.options.push("TYPE", event_type.as_ref());
@@ -228,9 +229,9 @@ impl EventQuery {
     /// Of this agent.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().agent("builder");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + AGENT builder");
     /// ```
     pub fn agent(mut self, agent: impl AsRef<str>) -> EventQuery {
         self.options.push("AGENT", agent.as_ref());
@@ -240,9 +241,9 @@ impl EventQuery {
     /// That touched this entity.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().entity("api");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + ENTITY api");
     /// ```
     pub fn entity(mut self, id: impl AsRef<str>) -> EventQuery {
         self.options.push("ENTITY", id.as_ref());
@@ -252,9 +253,9 @@ impl EventQuery {
     /// That left this state.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().from("pass");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + FROM pass");
     /// ```
     pub fn from(mut self, state: impl AsRef<str>) -> EventQuery {
         self.options.set("FROM", state.as_ref());
@@ -264,9 +265,9 @@ impl EventQuery {
     /// That moved to this state.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().to("broke");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + TO broke");
     /// ```
     pub fn to(mut self, state: impl AsRef<str>) -> EventQuery {
         self.options.set("TO", state.as_ref());
@@ -302,10 +303,10 @@ pub fn event_len(key: impl AsRef<[u8]>) -> Request<u64> {
 /// An agent that joins: `SESSION.AGENT JOIN`.
 ///
 /// ```
-/// use redis_session_client::Join;
+/// use redis_session_client::{Join, request};
 ///
 /// let join = Join::new("planner").meta(&serde_json::json!({"model": "large"}));
-/// # let _ = join;
+/// assert_eq!(request::agent_join("k", join).to_string(), r#"SESSION.AGENT JOIN k planner META '{"model":"large"}'"#);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Join {
@@ -318,9 +319,9 @@ impl Join {
     /// An agent of this name.
     ///
     /// ```
-    /// # use redis_session_client::Join;
+    /// # use redis_session_client::{Join, request};
     /// let join = Join::new("planner");
-    /// # let _ = join;
+    /// assert_eq!(request::agent_join("k", join).to_string(), "SESSION.AGENT JOIN k planner");
     /// ```
     pub fn new(agent: impl Into<String>) -> Join {
         Join {
@@ -333,9 +334,9 @@ impl Join {
     /// What it says of itself: a JSON object.
     ///
     /// ```
-    /// # use redis_session_client::Join;
+    /// # use redis_session_client::{Join, request};
     /// let join = Join::new("planner").meta(&serde_json::json!({"model": "large"}));
-    /// # let _ = join;
+    /// assert_eq!(request::agent_join("k", join).to_string(), r#"SESSION.AGENT JOIN k planner META '{"model":"large"}'"#);
     /// ```
     pub fn meta(mut self, meta: &Json) -> Join {
         self.options.set("META", meta.to_string());
@@ -385,10 +386,10 @@ pub fn agent_list(key: impl AsRef<[u8]>) -> Request<Vec<Agent>> {
 /// From one agent to another: `SESSION.AGENT HANDOFF`.
 ///
 /// ```
-/// use redis_session_client::Handoff;
+/// use redis_session_client::{Handoff, request};
 ///
 /// let handoff = Handoff::new("triage", "billing").note("wants a refund");
-/// # let _ = handoff;
+/// assert_eq!(request::agent_handoff("k", handoff).to_string(), r#"SESSION.AGENT HANDOFF k triage billing NOTE "wants a refund""#);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Handoff {
@@ -402,9 +403,9 @@ impl Handoff {
     /// From this agent to that.
     ///
     /// ```
-    /// # use redis_session_client::Handoff;
+    /// # use redis_session_client::{Handoff, request};
     /// let handoff = Handoff::new("triage", "billing");
-    /// # let _ = handoff;
+    /// assert_eq!(request::agent_handoff("k", handoff).to_string(), "SESSION.AGENT HANDOFF k triage billing");
     /// ```
     pub fn new(from: impl Into<String>, to: impl Into<String>) -> Handoff {
         Handoff {
@@ -418,9 +419,9 @@ impl Handoff {
     /// What the next one should know.
     ///
     /// ```
-    /// # use redis_session_client::Handoff;
+    /// # use redis_session_client::{Handoff, request};
     /// let handoff = Handoff::new("triage", "billing").note("wants a refund");
-    /// # let _ = handoff;
+    /// assert_eq!(request::agent_handoff("k", handoff).to_string(), r#"SESSION.AGENT HANDOFF k triage billing NOTE "wants a refund""#);
     /// ```
     pub fn note(mut self, note: impl AsRef<str>) -> Handoff {
         self.options.set("NOTE", note.as_ref());
@@ -497,9 +498,9 @@ impl ReadOptions {
     /// What came after this seq; 0: from the beginning.
     ///
     /// ```
-    /// # use redis_session_client::ReadOptions;
+    /// # use redis_session_client::{ReadOptions, request};
     /// let read = ReadOptions::after(41);
-    /// # let _ = read;
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 41");
     /// ```
     pub fn after(seq: u64) -> ReadOptions {
         ReadOptions {
@@ -511,9 +512,9 @@ impl ReadOptions {
     /// What comes from now on. Needs [`ReadOptions::block`].
     ///
     /// ```
-    /// # use redis_session_client::ReadOptions;
+    /// # use redis_session_client::{ReadOptions, request};
     /// let read = ReadOptions::from_now();
-    /// # let _ = read;
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k $");
     /// ```
     pub fn from_now() -> ReadOptions {
         ReadOptions {
@@ -525,9 +526,9 @@ impl ReadOptions {
     /// At most so many entries.
     ///
     /// ```
-    /// # use redis_session_client::ReadOptions;
+    /// # use redis_session_client::{ReadOptions, request};
     /// let read = ReadOptions::after(0).count(100);
-    /// # let _ = read;
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 0 COUNT 100");
     /// ```
     pub fn count(mut self, entries: u32) -> ReadOptions {
         self.options.set("COUNT", entries);
@@ -538,9 +539,9 @@ impl ReadOptions {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::ReadOptions;
+    /// # use redis_session_client::{ReadOptions, request};
     /// let read = ReadOptions::after(41).block(Duration::from_secs(5));
-    /// # let _ = read;
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 41 BLOCK 5000");
     /// ```
     pub fn block(mut self, timeout: Duration) -> ReadOptions {
         self.options.set("BLOCK", ms(timeout));
@@ -550,9 +551,9 @@ impl ReadOptions {
     /// Only messages.
     ///
     /// ```
-    /// # use redis_session_client::ReadOptions;
+    /// # use redis_session_client::{ReadOptions, request};
     /// let read = ReadOptions::after(0).messages();
-    /// # let _ = read;
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 0 MESSAGES");
     /// ```
     pub fn messages(mut self) -> ReadOptions {
         self.options.unset("EVENTS");
@@ -563,9 +564,9 @@ impl ReadOptions {
     /// Only events.
     ///
     /// ```
-    /// # use redis_session_client::ReadOptions;
+    /// # use redis_session_client::{ReadOptions, request};
     /// let read = ReadOptions::after(0).events();
-    /// # let _ = read;
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 0 EVENTS");
     /// ```
     pub fn events(mut self) -> ReadOptions {
         self.options.unset("MESSAGES");

@@ -23,6 +23,8 @@ pub use entity::*;
 pub use event::*;
 pub use write::*;
 
+use std::fmt;
+
 use redis::{Arg, Cmd, ToRedisArgs, Value};
 
 use crate::Result;
@@ -168,6 +170,75 @@ impl Command {
         };
         let words = (0..words).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
         words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// As one types it in redis-cli: for logs and tests.
+///
+/// ```
+/// use redis_session_client::{NewMessage, request};
+///
+/// let append = request::append("session:1", NewMessage::user("Where is \"7\"?"));
+/// assert_eq!(append.command().to_string(), r#"SESSION.APPEND session:1 MSG user 'Where is "7"?'"#);
+/// ```
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, arg) in self.cmd.args_iter().enumerate() {
+            let word = match arg {
+                Arg::Simple(word) => word,
+                _ => b"",
+            };
+            if at > 0 {
+                f.write_str(" ")?;
+            }
+            write_word(word, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A word, in quotes where redis-cli would not read it as one.
+fn write_word(word: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return f.write_str(&String::from_utf8_lossy(word));
+    }
+    // Between single quotes JSON needs no escapes.
+    if let Ok(text) = std::str::from_utf8(word)
+        && text.contains('"')
+        && !text.contains(|char: char| char.is_control() || matches!(char, '\'' | '\\'))
+    {
+        return write!(f, "'{text}'");
+    }
+    f.write_str("\"")?;
+    for chunk in word.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' | '\\' => write!(f, "\\{char}")?,
+                '\n' => f.write_str("\\n")?,
+                char if char.is_control() => {
+                    let mut bytes = [0; 4];
+                    let bytes = char.encode_utf8(&mut bytes).bytes();
+                    bytes.into_iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+                }
+                char => write!(f, "{char}")?,
+            }
+        }
+        chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+    }
+    f.write_str("\"")
+}
+
+/// The command, as one types it in redis-cli.
+///
+/// ```
+/// use redis_session_client::{MessageQuery, request};
+///
+/// assert_eq!(request::range("session:1", MessageQuery::newest(2)).to_string(), "SESSION.RANGE session:1 -2 -1");
+/// ```
+impl<T> fmt::Display for Request<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.command.fmt(f)
     }
 }
 
@@ -449,6 +520,22 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_command_is_shown_as_redis_cli_takes_it() {
+        let shown = |word: &[u8]| super::raw(redis::cmd("X").arg(word).to_owned(), "k").to_string();
+        for (word, as_typed) in [
+            (b"k:{a}".as_slice(), "X k:{a}"),
+            (b"", "X \"\""),
+            (b"a b", "X \"a b\""),
+            (b"it's", "X \"it's\""),
+            (br#"{"a":1}"#, r#"X '{"a":1}'"#),
+            (b"\"\\\n\x01\xff", r#"X "\"\\\n\x01\xff""#),
+            ("ä".as_bytes(), "X \"ä\""),
+        ] {
+            assert_eq!(shown(word), as_typed);
+        }
+    }
+
     #[test]
     fn a_read_at_the_primary_goes_where_writes_go_and_may_be_repeated() {
         let request = super::len("k").at_primary();

@@ -118,11 +118,12 @@ impl WriteOptions {
 /// What every command that writes a session can be told: [`WriteOptions`], and each builder of such a command.
 ///
 /// ```
-/// use redis_session_client::{Append, NewMessage, NewEvent, SessionWrite};
+/// use redis_session_client::{Append, NewEvent, NewMessage, SessionWrite, request};
 ///
 /// let append: Append = NewMessage::user("hello").append().if_version(4);
 /// let event: NewEvent = NewEvent::new("modified").lease(7);
-/// # let _ = (append, event);
+/// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k IFVERSION 4 MSG user hello");
+/// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified LEASE 7");
 /// ```
 pub trait SessionWrite: Sized {
     /// The options, to be changed.

@@ -75,7 +75,7 @@ pub struct SessionHandle<C: Connect> {
 /// use redis_session_client::NewMessage;
 ///
 /// let turn = session.lease("planner", Duration::from_secs(5))?;
-/// turn.append(NewMessage::assistant("Let me see."))?;
+/// assert_eq!(turn.append(NewMessage::assistant("Let me see."))?.seq, 1);
 /// turn.release()?;
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
@@ -161,7 +161,7 @@ impl<C: Connect> SessionStore<C> {
     /// use redis_session_client::{Retry, blocking::SessionStore};
     ///
     /// let store = SessionStore::with_retry(redis::Client::open(url)?, "acme", Retry::default())?;
-    /// # let _ = store;
+    /// assert_eq!(store.index(), "sessions:{acme}");
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn with_retry(connect: C, scope: impl Into<String>, retry: Retry) -> Result<SessionStore<C>> {
@@ -276,8 +276,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
-    /// let messages = session.follow(0).messages();
-    /// # let _ = messages;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.record(NewEvent::new("begun"))?;
+    /// session.append(NewMessage::user("hello"))?;
+    /// let mut messages = session.follow(0).messages();
+    /// assert_eq!(messages.next().expect("it does not end")?.seq, 2);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn messages(mut self) -> Follow<C> {
@@ -291,8 +295,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
-    /// let events = session.follow(0).events();
-    /// # let _ = events;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.append(NewMessage::user("hello"))?;
+    /// session.record(NewEvent::new("begun"))?;
+    /// let mut events = session.follow(0).events();
+    /// assert_eq!(events.next().expect("it does not end")?.seq, 2);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn events(mut self) -> Follow<C> {
@@ -512,6 +520,7 @@ impl<C: Connect> Turn<C> {
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
     /// session.lease("planner", std::time::Duration::from_secs(5))?.release()?;
+    /// assert_eq!(session.document(None)?.lease, None);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn release(self) -> Result<()> {

@@ -32,7 +32,20 @@ use crate::{AsyncSessionConnection, Result, SessionError};
 ///         let client = self.0.lock().expect("nobody panics with it").clone();
 ///         client.connect(response_timeout).await
 ///     }
+///
+///     fn address(&self) -> String {
+///         self.0.lock().expect("nobody panics with it").address()
+///     }
 /// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// let current = Current(std::sync::Mutex::new(redis::Client::open(server.url())?));
+/// let store = redis_session_client::SessionStore::new(current, "acme");
+/// assert_eq!(store.create(redis_session_client::Create::new()).await?.len().await?, 0);
+/// # Ok(())
+/// # }
 /// ```
 pub trait Connect: Send + Sync + 'static {
     /// What it hands out.
@@ -144,13 +157,19 @@ impl Connect for MultiplexedConnection {
 /// twice, a message more be popped, and an [`edit`](crate::SessionHandle::edit) takes its own doing for somebody else's and does it again.
 /// Slots that move are followed with `retries(0)`, too, and the store tries again what is safe to.
 ///
-/// ```no_run
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let nodes = redis_session_tests::Cluster::start(1);
+/// # let node = nodes.node(0).url();
 /// use redis::cluster::ClusterClient;
-/// use redis_session_client::SessionStore;
+/// use redis_session_client::{Create, SessionStore};
 ///
-/// let cluster = ClusterClient::builder(["redis://10.0.0.1", "redis://10.0.0.2"]).retries(0).build()?;
+/// let cluster = ClusterClient::builder([node]).retries(0).build()?;
 /// let store = SessionStore::new(cluster, "acme");
-/// # Ok::<(), redis_session_client::SessionError>(())
+/// assert_eq!(store.create(Create::new()).await?.len().await?, 0);
+/// # Ok(())
+/// # }
 /// ```
 #[cfg(feature = "cluster-async")]
 impl Connect for redis::cluster::ClusterClient {

@@ -93,8 +93,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let messages = session.follow(0).messages();
-    /// # let _ = messages;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.record(NewEvent::new("begun")).await?;
+    /// session.append(NewMessage::user("hello")).await?;
+    /// let mut messages = session.follow(0).messages();
+    /// assert_eq!(messages.next().await?.seq, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -111,8 +115,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let events = session.follow(0).events();
-    /// # let _ = events;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.append(NewMessage::user("hello")).await?;
+    /// session.record(NewEvent::new("begun")).await?;
+    /// let mut events = session.follow(0).events();
+    /// assert_eq!(events.next().await?.seq, 2);
     /// # Ok(())
     /// # }
     /// ```

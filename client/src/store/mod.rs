@@ -112,7 +112,7 @@ impl<C: Connect> SessionStore<C> {
     ///
     /// let retry = Retry { patience: Duration::from_secs(2), ..Retry::default() };
     /// let store = SessionStore::with_retry(redis::Client::open(url)?, "acme", retry);
-    /// # let _ = store;
+    /// assert_eq!(store.index(), "sessions:{acme}");
     /// # Ok(())
     /// # }
     /// ```

@@ -119,7 +119,7 @@ impl<C: Connect> Turn<C> {
     /// use redis_session_client::request;
     ///
     /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// session.run(|key| request::clear(key, turn.write())).await?;
+    /// assert_eq!(session.run(|key| request::clear(key, turn.write())).await?, 0);
     /// # Ok(())
     /// # }
     /// ```
@@ -141,6 +141,7 @@ impl<C: Connect> Turn<C> {
     /// # use std::time::Duration;
     /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
     /// turn.renew().await?;
+    /// assert_eq!(session.document(None).await?.lease.expect("it is held").token, turn.token());
     /// # Ok(())
     /// # }
     /// ```
@@ -171,6 +172,7 @@ impl<C: Connect> Turn<C> {
     /// # let session = store.create(redis_session_client::Create::new()).await?;
     /// # use std::time::Duration;
     /// session.lease("planner", Duration::from_secs(5)).await?.release().await?;
+    /// assert_eq!(session.document(None).await?.lease, None);
     /// # Ok(())
     /// # }
     /// ```
