@@ -1,4 +1,4 @@
-//! Where commands go: redis-rs connections, and in a cluster the node that has the key.
+//! Sending commands over redis-rs connections; in a cluster, to the node that has the key.
 
 #[cfg(feature = "aio")]
 use redis::Pipeline;
@@ -14,17 +14,17 @@ use crate::request::Command;
 ///
 /// ```
 /// use redis::{ConnectionLike, Value};
-/// use redis_session_client::{Result, SessionCommands, SessionConnection, request::Command};
+/// use redis_session_client::{SessionResult, SessionCommands, SessionConnection, request::Command};
 ///
 /// struct Logged(redis::Connection);
 ///
 /// impl SessionConnection for Logged {
-///     fn session_request(&mut self, command: &Command) -> Result<Value> {
+///     fn session_request(&mut self, command: &Command) -> SessionResult<Value> {
 ///         println!("{}", command.name());
 ///         self.0.session_request(command)
 ///     }
 ///
-///     fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> Result<Vec<Value>> {
+///     fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> SessionResult<Vec<Value>> {
 ///         self.0.session_requests(commands, atomic)
 ///     }
 /// }
@@ -35,7 +35,7 @@ use crate::request::Command;
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 pub trait SessionConnection {
-    /// Sends one command; its reply, error replies as errors.
+    /// Sends one command and returns its reply; an error reply is an `Err`.
     ///
     /// # Errors
     /// What the server replies or what is wrong with the connection.
@@ -51,7 +51,8 @@ pub trait SessionConnection {
     /// ```
     fn session_request(&mut self, command: &Command) -> Result<Value>;
 
-    /// Sends all at once; a reply for each, error replies as [`Value::ServerError`]. `atomic`: in `MULTI` and `EXEC`, all keys in one slot.
+    /// Sends all commands at once and returns a reply for each; error replies are [`Value::ServerError`]. `atomic`: in `MULTI` and `EXEC`, with
+    /// all keys in one slot.
     ///
     /// # Errors
     /// What is wrong with the connection, or with the transaction as a whole.
@@ -84,7 +85,7 @@ impl SessionConnection for redis::Connection {
     }
 }
 
-/// The bytes of all of them, written once.
+/// Packs all commands into one buffer.
 fn packed<'a>(commands: impl IntoIterator<Item = &'a Cmd>, atomic: bool) -> Vec<u8> {
     let mut packed = Vec::new();
     if atomic {
@@ -232,7 +233,7 @@ mod asynchronous {
     /// # let server = redis_session_tests::Server::with_sample();
     /// use redis_session_client::{AsyncSessionCommands, AsyncSessionConnection};
     ///
-    /// async fn messages(connection: &mut impl AsyncSessionConnection) -> redis_session_client::Result<u64> {
+    /// async fn messages(connection: &mut impl AsyncSessionConnection) -> redis_session_client::SessionResult<u64> {
     ///     connection.session_len("session:1").await
     /// }
     /// let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
@@ -241,7 +242,7 @@ mod asynchronous {
     /// # }
     /// ```
     pub trait AsyncSessionConnection: Send {
-        /// Sends one command; its reply, error replies as errors.
+        /// Sends one command and returns its reply; an error reply is an `Err`.
         ///
         /// # Errors
         /// What the server replies or what is wrong with the connection.

@@ -21,7 +21,7 @@ use crate::{Result, SessionError};
 pub struct SessionId(Uuid);
 
 impl SessionId {
-    /// A new one, as the module makes them: a UUIDv7, whose order is that of creation.
+    /// Makes a new id as the module does: a UUIDv7, whose order is that of creation.
     ///
     /// ```
     /// # use redis_session_client::SessionId;
@@ -30,6 +30,17 @@ impl SessionId {
     #[allow(clippy::new_without_default)] // a default that differs each time would surprise
     pub fn new() -> SessionId {
         SessionId(Uuid::now_v7())
+    }
+
+    /// The nil UUID: the module shows it for an older layout, which is no session yet, and a [tolerant](crate::tolerant) reading for a session
+    /// whose id is missing. No session has it.
+    ///
+    /// ```
+    /// # use redis_session_client::SessionId;
+    /// assert_eq!(SessionId::unknown().to_string(), "00000000-0000-0000-0000-000000000000");
+    /// ```
+    pub const fn unknown() -> SessionId {
+        SessionId(Uuid::nil())
     }
 
     /// The UUID itself.
@@ -80,7 +91,7 @@ impl FromStr for SessionId {
 pub struct SessionAlias(String);
 
 impl SessionAlias {
-    /// Checks what the module would check.
+    /// Makes an alias, checking what the module would check.
     ///
     /// # Errors
     /// [`SessionError::BadAlias`], saying which rule is broken.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms, secs};
-use super::{Options, Request, Write, begin, begin_group};
+use super::{Options, Request, WriteOptions, begin, begin_group};
 use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 
 /// A checkpoint to be made: `SESSION.CHECKPOINT CREATE`.
@@ -13,27 +13,27 @@ use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, NewCheckpoint, SessionCommands, SessionError};
+/// use redis_session_client::{NewMessage, NewCheckpoint, SessionCommands, SessionError};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// connection.session_checkpoint_create("session:1", NewCheckpoint::new().outcome("pass").close())?;
-/// let late = connection.session_append("session:1", Msg::user("one more thing"));
+/// let late = connection.session_append("session:1", NewMessage::user("one more thing"));
 /// assert!(matches!(late, Err(SessionError::Closed(_))));
 /// # Ok::<(), SessionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct NewCheckpoint {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl NewCheckpoint {
-    /// A checkpoint with refs and summary from the events since the last one.
+    /// Makes a checkpoint whose refs and summary are those of the events since the last one.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new();
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k");
     /// ```
     pub fn new() -> NewCheckpoint {
         NewCheckpoint::default()
@@ -42,70 +42,70 @@ impl NewCheckpoint {
     /// Also writes the recovery reference to this key, in the same slot, which outlives the session.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().store("checkpoint:{acme}:1");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k STORE checkpoint:{acme}:1");
     /// ```
     pub fn store(mut self, key: impl AsRef<[u8]>) -> NewCheckpoint {
         self.options.set("STORE", key.as_ref());
         self
     }
 
-    /// By how much the reference outlives the session, and a closed session its end. Whole seconds, rounded up.
+    /// Sets how long the reference outlives the session, and how long a closed session stays. Whole seconds, rounded up.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().grace(Duration::from_secs(600));
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k GRACE 600");
     /// ```
     pub fn grace(mut self, grace: Duration) -> NewCheckpoint {
         self.options.set("GRACE", secs(grace));
         self
     }
 
-    /// A name.
+    /// Sets its name.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().label("before the rewrite");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), r#"SESSION.CHECKPOINT CREATE k LABEL "before the rewrite""#);
     /// ```
     pub fn label(mut self, label: impl AsRef<str>) -> NewCheckpoint {
         self.options.set("LABEL", label.as_ref());
         self
     }
 
-    /// How it went.
+    /// Sets how it went.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().outcome("pass");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k OUTCOME pass");
     /// ```
     pub fn outcome(mut self, outcome: impl AsRef<str>) -> NewCheckpoint {
         self.options.set("OUTCOME", outcome.as_ref());
         self
     }
 
-    /// The whole summary, in place of the merged impacts.
+    /// Sets the whole summary, in place of the merged impacts.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().summary(&serde_json::json!({"tests": "3 fail"}));
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), r#"SESSION.CHECKPOINT CREATE k SUMMARY '{"tests":"3 fail"}'"#);
     /// ```
     pub fn summary(mut self, summary: &Json) -> NewCheckpoint {
         self.options.set("SUMMARY", summary.to_string());
         self
     }
 
-    /// An entity that it is about, in place of those of the events. May be repeated.
+    /// Adds an entity that it is about, in place of those of the events. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().reference("api").reference("docs");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k REFS 2 api docs");
     /// ```
     pub fn reference(mut self, entity_id: impl AsRef<str>) -> NewCheckpoint {
         self.options.push_counted("REFS", entity_id.as_ref());
@@ -115,9 +115,9 @@ impl NewCheckpoint {
     /// Drops the events since the previous checkpoint: the summary has them.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().trim();
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k TRIM");
     /// ```
     pub fn trim(mut self) -> NewCheckpoint {
         self.options.flag("TRIM");
@@ -127,9 +127,9 @@ impl NewCheckpoint {
     /// Closes the session: no more writes, and it expires after the grace.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().close();
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k CLOSE");
     /// ```
     pub fn close(mut self) -> NewCheckpoint {
         self.options.flag("CLOSE");
@@ -160,7 +160,7 @@ pub fn checkpoint_get(key: impl AsRef<[u8]>, id: u64) -> Request<Option<Checkpoi
     begin_group("SESSION.CHECKPOINT", "GET", key)
         .arg(id)
         .reads()
-        .replied(|reply| value::optional(reply, value::json))
+        .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
 /// `SESSION.CHECKPOINT LIST`: the checkpoints, oldest first.
@@ -172,7 +172,7 @@ pub fn checkpoint_get(key: impl AsRef<[u8]>, id: u64) -> Request<Option<Checkpoi
 pub fn checkpoint_list(key: impl AsRef<[u8]>) -> Request<Vec<Checkpoint>> {
     begin_group("SESSION.CHECKPOINT", "LIST", key)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// `GET`: the recovery reference that `CHECKPOINT CREATE … STORE` left at a key of its own.
@@ -184,16 +184,16 @@ pub fn checkpoint_list(key: impl AsRef<[u8]>) -> Request<Vec<Checkpoint>> {
 pub fn recovery_reference(key: impl AsRef<[u8]>) -> Request<Option<Checkpoint>> {
     begin("GET", key)
         .reads()
-        .replied(|reply| value::optional(reply, value::json))
+        .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
 /// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::checkpoint_del("k", &[7], Write::new()).command().name(), "SESSION.CHECKPOINT DEL");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::checkpoint_del("k", &[7], WriteOptions::new()).command().name(), "SESSION.CHECKPOINT DEL");
 /// ```
-pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Request<u64> {
+pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: WriteOptions) -> Request<u64> {
     begin_group("SESSION.CHECKPOINT", "DEL", key)
         .arg(ids)
         .write_options(&write)
@@ -203,10 +203,10 @@ pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Reque
 /// `SESSION.CHECKPOINT RESTORE`: messages, entities, agents and state as they were; the new version.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::checkpoint_restore("k", 7, Write::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::checkpoint_restore("k", 7, WriteOptions::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
 /// ```
-pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Request<u64> {
+pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: WriteOptions) -> Request<u64> {
     begin_group("SESSION.CHECKPOINT", "RESTORE", key)
         .arg(id)
         .write_options(&write)
@@ -218,10 +218,10 @@ pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Reque
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Fork, Msg, SessionCommands};
+/// use redis_session_client::{Fork, NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("one"))?;
-/// connection.session_append("session:1", Msg::user("two"))?;
+/// connection.session_append("session:1", NewMessage::user("one"))?;
+/// connection.session_append("session:1", NewMessage::user("two"))?;
 /// connection.session_fork("session:1", "session:2", Fork::new().upto(1))?;
 /// assert_eq!(connection.session_len("session:2")?, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -229,27 +229,27 @@ pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Reque
 #[derive(Debug, Clone, Default)]
 pub struct Fork {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Fork {
-    /// Of the session as it is.
+    /// Forks the session as it is.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new();
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to");
     /// ```
     pub fn new() -> Fork {
         Fork::default()
     }
 
-    /// With messages and events up to this seq.
+    /// Takes messages and events only up to this seq.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new().upto(41);
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to UPTO 41");
     /// ```
     pub fn upto(mut self, seq: u64) -> Fork {
         self.options.unset("CHECKPOINT");
@@ -257,12 +257,12 @@ impl Fork {
         self
     }
 
-    /// With messages, entities, agents and state of this checkpoint.
+    /// Takes messages, entities, agents and state from this checkpoint.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new().checkpoint(41);
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to CHECKPOINT 41");
     /// ```
     pub fn checkpoint(mut self, id: u64) -> Fork {
         self.options.unset("UPTO");
@@ -270,24 +270,25 @@ impl Fork {
         self
     }
 
-    /// With this id, in place of a new one.
+    /// Sets the fork's id, in place of a new one.
     ///
     /// ```
-    /// # use redis_session_client::{Fork, SessionId};
-    /// let fork = Fork::new().id(SessionId::new());
-    /// # let _ = fork;
+    /// # use redis_session_client::{Fork, SessionId, request};
+    /// let id = SessionId::new();
+    /// let fork = Fork::new().id(id);
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), format!("SESSION.FORK k to ID {id}"));
     /// ```
     pub fn id(mut self, id: SessionId) -> Fork {
         self.options.set("ID", id.to_string());
         self
     }
 
-    /// In place of what is at the destination.
+    /// Replaces what is at the destination.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new().replace();
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to REPLACE");
     /// ```
     pub fn replace(mut self) -> Fork {
         self.options.flag("REPLACE");
@@ -312,10 +313,10 @@ pub fn fork(source: impl AsRef<[u8]>, destination: impl AsRef<[u8]>, fork: Fork)
 /// What a session did to an entity: `SESSION.ANCHOR ADD`.
 ///
 /// ```
-/// use redis_session_client::{NewAnchor, SessionId};
+/// use redis_session_client::{NewAnchor, SessionId, request};
 ///
-/// let anchor = NewAnchor::new(SessionId::new().to_string()).outcome("broke").impact("tests fail").perf(-0.1);
-/// # let _ = anchor;
+/// let anchor = NewAnchor::new("s1").outcome("broke").impact("tests fail").perf(-0.1);
+/// assert_eq!(request::anchor_add("k", anchor).to_string(), r#"SESSION.ANCHOR ADD k s1 OUTCOME broke IMPACTS 1 "tests fail" PERF -0.1"#);
 /// ```
 #[derive(Debug, Clone)]
 pub struct NewAnchor {
@@ -324,12 +325,12 @@ pub struct NewAnchor {
 }
 
 impl NewAnchor {
-    /// Of this session.
+    /// Makes an anchor of this session.
     ///
     /// ```
-    /// # use redis_session_client::{NewAnchor, SessionId};
-    /// let anchor = NewAnchor::new(SessionId::new().to_string());
-    /// # let _ = anchor;
+    /// # use redis_session_client::{NewAnchor, request};
+    /// let anchor = NewAnchor::new("s1");
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s1");
     /// ```
     pub fn new(session_id: impl Into<String>) -> NewAnchor {
         NewAnchor {
@@ -338,85 +339,85 @@ impl NewAnchor {
         }
     }
 
-    /// How it went.
+    /// Sets how it went.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").outcome("pass");
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s OUTCOME pass");
     /// ```
     pub fn outcome(mut self, outcome: impl AsRef<str>) -> NewAnchor {
         self.options.set("OUTCOME", outcome.as_ref());
         self
     }
 
-    /// The checkpoint to go back to.
+    /// Sets the checkpoint to go back to.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").checkpoint(41);
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s CHECKPOINT 41");
     /// ```
     pub fn checkpoint(mut self, id: u64) -> NewAnchor {
         self.options.set("CHECKPOINT", id);
         self
     }
 
-    /// What it did, in a key word. May be repeated.
+    /// Adds a key word for what it did. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").impact("tests fail").impact("slower");
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), r#"SESSION.ANCHOR ADD k s IMPACTS 2 "tests fail" slower"#);
     /// ```
     pub fn impact(mut self, impact: impl AsRef<str>) -> NewAnchor {
         self.options.push_counted("IMPACTS", impact.as_ref());
         self
     }
 
-    /// By how much something measured changed.
+    /// Sets by how much something measured changed.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").perf(-0.25);
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s PERF -0.25");
     /// ```
     pub fn perf(mut self, delta: f64) -> NewAnchor {
         self.options.set("PERF", delta.to_string());
         self
     }
 
-    /// Keeps so many, the newest, in place of the server's setting.
+    /// Keeps this many anchors, the newest, in place of the server's setting.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
-    /// let anchor = NewAnchor::new("s").maxlen(20);
-    /// # let _ = anchor;
+    /// # use redis_session_client::{NewAnchor, request};
+    /// let anchor = NewAnchor::new("s").max_len(20);
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s MAXLEN 20");
     /// ```
-    pub fn maxlen(mut self, anchors: u32) -> NewAnchor {
+    pub fn max_len(mut self, anchors: u32) -> NewAnchor {
         self.options.set("MAXLEN", anchors);
         self
     }
 
-    /// Keeps none older than this, in place of the server's setting.
+    /// Keeps no anchor older than this, in place of the server's setting.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").max_age(Duration::from_secs(86_400));
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s MAXAGE 86400000");
     /// ```
     pub fn max_age(mut self, age: Duration) -> NewAnchor {
         self.options.set("MAXAGE", ms(age));
         self
     }
 
-    /// When it was, in place of now.
+    /// Sets its time, in place of now.
     ///
     /// ```
-    /// # use redis_session_client::{NewAnchor, Timestamp};
-    /// let anchor = NewAnchor::new("s").at(Timestamp::now());
-    /// # let _ = anchor;
+    /// # use redis_session_client::{NewAnchor, Timestamp, request};
+    /// let anchor = NewAnchor::new("s").at(Timestamp::from_ms(1_768_384_800_000));
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s AT 1768384800000");
     /// ```
     pub fn at(mut self, time: Timestamp) -> NewAnchor {
         self.options.set("AT", time.ms());
@@ -451,7 +452,7 @@ pub fn anchor_get(key: impl AsRef<[u8]>, session_id: Option<&str>) -> Request<Ve
     begin_group("SESSION.ANCHOR", "GET", key)
         .options(&options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 has_write_options!(NewCheckpoint, Fork);

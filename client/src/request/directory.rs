@@ -1,7 +1,7 @@
 //! `INDEX …`, `MIGRATE`
 
 use super::write::has_write_options;
-use super::{Options, Request, Write, begin, begin_group};
+use super::{Options, Request, WriteOptions, begin, begin_group};
 use crate::{DirectoryEntry, Migrated, Resolved, SessionId, value};
 
 /// `SESSION.INDEX RESOLVE`: the session that an alias or an id means. O(1).
@@ -14,16 +14,16 @@ pub fn index_resolve(index: impl AsRef<[u8]>, alias_or_id: impl AsRef<str>) -> R
     begin_group("SESSION.INDEX", "RESOLVE", index)
         .arg(alias_or_id.as_ref())
         .reads()
-        .replied(|reply| value::optional(reply, Resolved::read))
+        .replied(|reply, mode| value::optional(reply, mode, Resolved::read))
 }
 
-/// Which sessions of a directory: `SESSION.INDEX LIST`.
+/// Selects sessions of a directory: `SESSION.INDEX LIST`.
 ///
 /// ```
-/// use redis_session_client::IndexQuery;
+/// use redis_session_client::{IndexQuery, request};
 ///
-/// let query = IndexQuery::all().matching("a*").by_activity().limit(0, 20);
-/// # let _ = query;
+/// let query = IndexQuery::all().matching("a*").by_activity().page(0, 20);
+/// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i MATCH a* BYACTIVITY LIMIT 0 20");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct IndexQuery {
@@ -31,49 +31,49 @@ pub struct IndexQuery {
 }
 
 impl IndexQuery {
-    /// All, the newest created first.
+    /// Selects all, the newest created first.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
+    /// # use redis_session_client::{IndexQuery, request};
     /// let query = IndexQuery::all();
-    /// # let _ = query;
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i");
     /// ```
     pub fn all() -> IndexQuery {
         IndexQuery::default()
     }
 
-    /// Only those whose alias matches this glob.
+    /// Keeps only those whose alias matches this glob.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
+    /// # use redis_session_client::{IndexQuery, request};
     /// let query = IndexQuery::all().matching("user-*");
-    /// # let _ = query;
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i MATCH user-*");
     /// ```
     pub fn matching(mut self, glob: impl AsRef<str>) -> IndexQuery {
         self.options.set("MATCH", glob.as_ref());
         self
     }
 
-    /// The most recently active first. The cost grows with the directory.
+    /// Sorts the most recently active first. The cost grows with the directory.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
+    /// # use redis_session_client::{IndexQuery, request};
     /// let query = IndexQuery::all().by_activity();
-    /// # let _ = query;
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i BYACTIVITY");
     /// ```
     pub fn by_activity(mut self) -> IndexQuery {
         self.options.flag("BYACTIVITY");
         self
     }
 
-    /// After the first `offset`, at most `count`.
+    /// Skips the first `offset` and replies at most `count`.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
-    /// let query = IndexQuery::all().limit(20, 20);
-    /// # let _ = query;
+    /// # use redis_session_client::{IndexQuery, request};
+    /// let query = IndexQuery::all().page(20, 20);
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i LIMIT 20 20");
     /// ```
-    pub fn limit(mut self, offset: u32, count: u32) -> IndexQuery {
+    pub fn page(mut self, offset: u32, count: u32) -> IndexQuery {
         self.options.set("LIMIT", (offset, count));
         self
     }
@@ -89,7 +89,7 @@ pub fn index_list(index: impl AsRef<[u8]>, query: IndexQuery) -> Request<Vec<Dir
     begin_group("SESSION.INDEX", "LIST", index)
         .options(&query.options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// A session to be registered, or renamed: `SESSION.INDEX ADD`.
@@ -110,35 +110,35 @@ pub struct IndexAdd {
 }
 
 impl IndexAdd {
-    /// Under the alias that it has, or none.
+    /// Registers the session with the alias that it has, or none.
     ///
     /// ```
-    /// # use redis_session_client::IndexAdd;
+    /// # use redis_session_client::{IndexAdd, request};
     /// let add = IndexAdd::new();
-    /// # let _ = add;
+    /// assert_eq!(request::index_add("i", "k", add).to_string(), "SESSION.INDEX ADD i k");
     /// ```
     pub fn new() -> IndexAdd {
         IndexAdd::default()
     }
 
-    /// Under this alias.
+    /// Sets its alias.
     ///
     /// ```
-    /// # use redis_session_client::IndexAdd;
+    /// # use redis_session_client::{IndexAdd, request};
     /// let add = IndexAdd::new().alias("ada");
-    /// # let _ = add;
+    /// assert_eq!(request::index_add("i", "k", add).to_string(), "SESSION.INDEX ADD i k ALIAS ada");
     /// ```
     pub fn alias(mut self, alias: impl AsRef<str>) -> IndexAdd {
         self.options.set("ALIAS", alias.as_ref());
         self
     }
 
-    /// Under an alias that was made up: one that a person has not chosen.
+    /// Sets an alias that a program made up and no person has chosen.
     ///
     /// ```
-    /// # use redis_session_client::IndexAdd;
+    /// # use redis_session_client::{IndexAdd, request};
     /// let add = IndexAdd::new().autoname("about trains");
-    /// # let _ = add;
+    /// assert_eq!(request::index_add("i", "k", add).to_string(), r#"SESSION.INDEX ADD i k ALIAS "about trains" AUTONAME"#);
     /// ```
     pub fn autoname(mut self, alias: impl AsRef<str>) -> IndexAdd {
         self.options.set("ALIAS", (alias.as_ref(), "AUTONAME"));
@@ -156,7 +156,7 @@ pub fn index_add(index: impl AsRef<[u8]>, key: impl AsRef<[u8]>, add: IndexAdd) 
     begin_group("SESSION.INDEX", "ADD", index)
         .arg(key.as_ref())
         .options(&add.options)
-        .replied(|reply| value::int(reply).map(|number| number == 1))
+        .replied(value::is_one)
 }
 
 /// `SESSION.INDEX LEN`: how many sessions of a directory there are.
@@ -172,96 +172,97 @@ pub fn index_len(index: impl AsRef<[u8]>) -> Request<u64> {
 /// A legacy layout to become a session: `SESSION.MIGRATE`.
 ///
 /// ```
-/// use redis_session_client::Migrate;
+/// use redis_session_client::{Migrate, request};
 ///
 /// let migrate = Migrate::new().sources(["chat:1", "chat:1:meta"]).dry_run();
-/// # let _ = migrate;
+/// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FROM 2 chat:1 chat:1:meta DRYRUN");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Migrate {
     sources: Vec<Vec<u8>>,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Migrate {
-    /// What is at the key itself.
+    /// Migrates what is at the key itself.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new();
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k");
     /// ```
     pub fn new() -> Migrate {
         Migrate::default()
     }
 
-    /// What is at these keys.
+    /// Migrates what is at these keys.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().sources(["chat:1", "chat:1:meta"]);
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FROM 2 chat:1 chat:1:meta");
     /// ```
     pub fn sources<K: AsRef<[u8]>>(mut self, keys: impl IntoIterator<Item = K>) -> Migrate {
         self.sources = keys.into_iter().map(|key| key.as_ref().to_vec()).collect();
         self
     }
 
-    /// Only if it is this layout.
+    /// Migrates only if it is of this layout.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().format("langchain");
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FORMAT langchain");
     /// ```
     pub fn format(mut self, layout: impl AsRef<str>) -> Migrate {
         self.options.set("FORMAT", layout.as_ref());
         self
     }
 
-    /// With this id, in place of a new one.
+    /// Sets the session's id, in place of a new one.
     ///
     /// ```
-    /// # use redis_session_client::{Migrate, SessionId};
-    /// let migrate = Migrate::new().id(SessionId::new());
-    /// # let _ = migrate;
+    /// # use redis_session_client::{Migrate, SessionId, request};
+    /// let id = SessionId::new();
+    /// let migrate = Migrate::new().id(id);
+    /// assert_eq!(request::migrate("k", migrate).to_string(), format!("SESSION.MIGRATE k ID {id}"));
     /// ```
     pub fn id(mut self, id: SessionId) -> Migrate {
         self.options.set("ID", id.to_string());
         self
     }
 
-    /// With this bound of messages, in place of what the source had.
+    /// Sets the most messages of its window, in place of what the source had.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
-    /// let migrate = Migrate::new().maxlen(100);
-    /// # let _ = migrate;
+    /// # use redis_session_client::{Migrate, request};
+    /// let migrate = Migrate::new().max_len(100);
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k MAXLEN 100");
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Migrate {
+    pub fn max_len(mut self, messages: u32) -> Migrate {
         self.options.set("MAXLEN", messages);
         self
     }
 
-    /// The sources stay.
+    /// Keeps the sources.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().sources(["chat:1"]).keep();
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FROM 1 chat:1 KEEP");
     /// ```
     pub fn keep(mut self) -> Migrate {
         self.options.flag("KEEP");
         self
     }
 
-    /// Only says what would be.
+    /// Replies what would be done, and does nothing.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().dry_run();
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k DRYRUN");
     /// ```
     pub fn dry_run(mut self) -> Migrate {
         self.options.flag("DRYRUN");

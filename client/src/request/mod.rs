@@ -23,13 +23,16 @@ pub use entity::*;
 pub use event::*;
 pub use write::*;
 
+use std::fmt;
+
 use redis::{Arg, Cmd, ToRedisArgs, Value};
 
 use crate::Result;
+use crate::value::{Mode, Reader};
 
 /// One command, ready to be sent, and how its reply is read.
 ///
-/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`Pipeline`](crate::Pipeline) collects
+/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`SessionPipeline`](crate::SessionPipeline) collects
 /// them. They are made by the functions in [`request`](crate::request).
 ///
 /// ```
@@ -45,25 +48,57 @@ use crate::Result;
 #[derive(Debug, Clone)]
 pub struct Request<T> {
     pub(crate) command: Command,
-    pub(crate) read: fn(Value) -> Result<T>,
+    pub(crate) reply: ReplyOf<T>,
+}
+
+/// How a reply is read.
+#[derive(Debug)]
+pub(crate) struct ReplyOf<T> {
+    reader: Reader<T>,
+    mode: Mode,
+}
+
+impl<T> Clone for ReplyOf<T> {
+    fn clone(&self) -> ReplyOf<T> {
+        *self
+    }
+}
+
+impl<T> Copy for ReplyOf<T> {}
+
+impl<T> ReplyOf<T> {
+    pub(crate) fn read(self, reply: Value) -> Result<T> {
+        match reply {
+            Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
+            reply => (self.reader)(reply, self.mode),
+        }
+    }
 }
 
 /// What is sent, and where to.
 ///
 /// ```
-/// use redis_session_client::{Msg, request, request::Command};
+/// use redis_session_client::{NewMessage, request, request::Command};
 ///
-/// let request = request::append("session:1", Msg::user("hello"));
+/// let request = request::append("session:1", NewMessage::user("hello"));
 /// let command: &Command = request.command();
 /// assert_eq!((command.name().as_str(), command.key()), ("SESSION.APPEND", b"session:1".as_slice()));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Command {
     cmd: Cmd,
-    /// Which argument is the key: of group commands the second, of all others the first.
-    key_at: usize,
+    key: Key,
     is_read: bool,
     is_repeatable: bool,
+}
+
+/// By which key a command is routed.
+#[derive(Debug, Clone)]
+enum Key {
+    /// This argument: of group commands the second, of all others the first.
+    At(usize),
+    /// One that was named beside the command.
+    Given(Vec<u8>),
 }
 
 impl Command {
@@ -85,7 +120,20 @@ impl Command {
     /// assert_eq!(request::entity_get("k", "e").command().key(), b"k");
     /// ```
     pub fn key(&self) -> &[u8] {
-        argument(&self.cmd, self.key_at)
+        match &self.key {
+            Key::At(at) => argument(&self.cmd, *at),
+            Key::Given(key) => key,
+        }
+    }
+
+    /// The slot of its key: see [`key_slot`](crate::key_slot).
+    ///
+    /// ```
+    /// # use redis_session_client::{key_slot, request};
+    /// assert_eq!(request::len("session:{acme}:1").command().slot(), key_slot("acme"));
+    /// ```
+    pub fn slot(&self) -> u16 {
+        crate::key_slot(self.key())
     }
 
     /// Whether it writes nothing, so that a replica may answer it.
@@ -101,9 +149,9 @@ impl Command {
     /// Whether sending it again does nothing that was not done: a read, or an append with a `dedup` token.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, request};
-    /// assert!(request::append("k", Msg::user("hello").append().dedup("request-1")).command().is_repeatable());
-    /// assert!(!request::append("k", Msg::user("hello")).command().is_repeatable());
+    /// # use redis_session_client::{NewMessage, request};
+    /// assert!(request::append("k", NewMessage::user("hello").append().dedup("request-1")).command().is_repeatable());
+    /// assert!(!request::append("k", NewMessage::user("hello")).command().is_repeatable());
     /// ```
     pub fn is_repeatable(&self) -> bool {
         self.is_read || self.is_repeatable
@@ -116,8 +164,81 @@ impl Command {
     /// assert_eq!(request::entity_get("k", "e").command().name(), "SESSION.ENTITY GET");
     /// ```
     pub fn name(&self) -> String {
-        let words = (0..self.key_at).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
+        let words = match self.key {
+            Key::At(at) => at,
+            Key::Given(_) => 1,
+        };
+        let words = (0..words).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
         words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// As one types it in redis-cli: for logs and tests.
+///
+/// ```
+/// use redis_session_client::{NewMessage, request};
+///
+/// let append = request::append("session:1", NewMessage::user("Where is \"7\"?"));
+/// assert_eq!(append.command().to_string(), r#"SESSION.APPEND session:1 MSG user 'Where is "7"?'"#);
+/// ```
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, arg) in self.cmd.args_iter().enumerate() {
+            let word = match arg {
+                Arg::Simple(word) => word,
+                _ => b"",
+            };
+            if at > 0 {
+                f.write_str(" ")?;
+            }
+            write_word(word, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A word, in quotes where redis-cli would not read it as one.
+fn write_word(word: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return f.write_str(&String::from_utf8_lossy(word));
+    }
+    // Between single quotes JSON needs no escapes.
+    if let Ok(text) = std::str::from_utf8(word)
+        && text.contains('"')
+        && !text.contains(|char: char| char.is_control() || matches!(char, '\'' | '\\'))
+    {
+        return write!(f, "'{text}'");
+    }
+    f.write_str("\"")?;
+    for chunk in word.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' | '\\' => write!(f, "\\{char}")?,
+                '\n' => f.write_str("\\n")?,
+                char if char.is_control() => {
+                    let mut bytes = [0; 4];
+                    let bytes = char.encode_utf8(&mut bytes).bytes();
+                    bytes.into_iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+                }
+                char => write!(f, "{char}")?,
+            }
+        }
+        chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+    }
+    f.write_str("\"")
+}
+
+/// The command, as one types it in redis-cli.
+///
+/// ```
+/// use redis_session_client::{MessageQuery, request};
+///
+/// assert_eq!(request::range("session:1", MessageQuery::newest(2)).to_string(), "SESSION.RANGE session:1 -2 -1");
+/// ```
+impl<T> fmt::Display for Request<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.command.fmt(f)
     }
 }
 
@@ -160,7 +281,24 @@ impl<T> Request<T> {
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn read(&self, reply: Value) -> Result<T> {
-        read_reply(reply, self.read).map_err(|error| error.of_command(&self.command.name()))
+        let reply = self.reply.read(reply);
+        reply.map_err(|error| error.of_command(&self.command.name()))
+    }
+
+    /// Reads replies tolerantly: what cannot be read keeps nothing else from being read. See [`tolerant`](crate::tolerant).
+    ///
+    /// ```
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = request::read("k", ReadOptions::after(0));
+    /// let entry = |seq| redis::Value::Array(vec![seq, redis::Value::Int(0), redis::Value::Okay, redis::Value::Okay]);
+    /// let reply = redis::Value::Array(vec![entry(redis::Value::Int(1)), entry(redis::Value::Nil)]);
+    /// assert!(read.read(reply.clone()).is_err());
+    /// assert_eq!(read.tolerant().read(reply)?.len(), 1);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn tolerant(mut self) -> Request<T> {
+        self.reply.mode = Mode::Tolerant;
+        self
     }
 
     /// Sends it and reads the reply.
@@ -215,10 +353,13 @@ impl<T> Request<T> {
     }
 
     /// The same command with its reply read another way.
-    pub(crate) fn reading<U>(self, read: fn(Value) -> Result<U>) -> Request<U> {
+    pub(crate) fn reading<U>(self, read: Reader<U>) -> Request<U> {
         Request {
             command: self.command,
-            read,
+            reply: ReplyOf {
+                reader: read,
+                mode: self.reply.mode,
+            },
         }
     }
 }
@@ -229,7 +370,7 @@ fn begin(name: &str, key: impl AsRef<[u8]>) -> Command {
     cmd.arg(key.as_ref());
     Command {
         cmd,
-        key_at: 1,
+        key: Key::At(1),
         is_read: false,
         is_repeatable: false,
     }
@@ -241,10 +382,53 @@ fn begin_group(group: &str, subcommand: &str, key: impl AsRef<[u8]>) -> Command 
     cmd.arg(subcommand).arg(key.as_ref());
     Command {
         cmd,
-        key_at: 2,
+        key: Key::At(2),
         is_read: false,
         is_repeatable: false,
     }
+}
+
+/// Any command, routed by this key as the `SESSION.*` commands are: in a cluster to the primary of its slot. Its reply is what redis-rs
+/// hands over.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::request;
+///
+/// let mut usage = redis::cmd("MEMORY");
+/// usage.arg("USAGE").arg("session:1");
+/// let bytes = request::raw(usage, "session:1").query(&mut connection)?;
+/// assert!(matches!(bytes, redis::Value::Int(1..)));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub fn raw(cmd: Cmd, key: impl AsRef<[u8]>) -> Request<Value> {
+    let command = Command {
+        cmd,
+        key: Key::Given(key.as_ref().to_vec()),
+        is_read: false,
+        is_repeatable: false,
+    };
+    command.replied(|reply, _| Ok(reply))
+}
+
+/// The same for a command that writes nothing: a replica may answer it, and it may be sent again.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::request;
+///
+/// let mut kind = redis::cmd("TYPE");
+/// kind.arg("session:1");
+/// let kind = request::raw_read(kind, "session:1").query(&mut connection)?;
+/// assert_eq!(kind, redis::Value::SimpleString("rdsession".into()));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub fn raw_read(cmd: Cmd, key: impl AsRef<[u8]>) -> Request<Value> {
+    let mut request = raw(cmd, key);
+    request.command.is_read = true;
+    request
 }
 
 impl Command {
@@ -259,7 +443,7 @@ impl Command {
         self
     }
 
-    fn write_options(mut self, options: &Write) -> Command {
+    fn write_options(mut self, options: &WriteOptions) -> Command {
         options.write(&mut self.cmd);
         self
     }
@@ -270,8 +454,14 @@ impl Command {
         self
     }
 
-    fn replied<T>(self, read: fn(Value) -> Result<T>) -> Request<T> {
-        Request { command: self, read }
+    fn replied<T>(self, reader: Reader<T>) -> Request<T> {
+        Request {
+            command: self,
+            reply: ReplyOf {
+                reader,
+                mode: Mode::Strict,
+            },
+        }
     }
 }
 
@@ -328,15 +518,24 @@ impl Options {
     }
 }
 
-pub(crate) fn read_reply<T>(reply: Value, read: fn(Value) -> Result<T>) -> Result<T> {
-    match reply {
-        Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
-        reply => read(reply),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_command_is_shown_as_redis_cli_takes_it() {
+        let shown = |word: &[u8]| super::raw(redis::cmd("X").arg(word).to_owned(), "k").to_string();
+        for (word, as_typed) in [
+            (b"k:{a}".as_slice(), "X k:{a}"),
+            (b"", "X \"\""),
+            (b"a b", "X \"a b\""),
+            (b"it's", "X \"it's\""),
+            (br#"{"a":1}"#, r#"X '{"a":1}'"#),
+            (b"\"\\\n\x01\xff", r#"X "\"\\\n\x01\xff""#),
+            ("ä".as_bytes(), "X \"ä\""),
+        ] {
+            assert_eq!(shown(word), as_typed);
+        }
+    }
+
     #[test]
     fn a_read_at_the_primary_goes_where_writes_go_and_may_be_repeated() {
         let request = super::len("k").at_primary();

@@ -1,7 +1,8 @@
-//! Where connections come from, and how a command survives the loss of one.
+//! Connecting, and repeating commands after a connection was lost.
 
 use std::future::Future;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::AsyncConnectionConfig;
@@ -11,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::request::{self, Request};
 use crate::{AsyncSessionConnection, Result, SessionError};
 
-/// Where a store gets its connections from.
+/// Makes the connections of a store.
 ///
 /// Implemented for a [`redis::Client`], with `cluster-async` for a cluster client, with `sentinel` for a Sentinel client in a tokio mutex,
 /// and for a multiplexed connection that is there already. A pool implements it by handing out one of its connections.
@@ -19,7 +20,7 @@ use crate::{AsyncSessionConnection, Result, SessionError};
 /// ```
 /// use std::time::Duration;
 /// use redis::aio::MultiplexedConnection;
-/// use redis_session_client::{Connect, Result};
+/// use redis_session_client::{Connect, SessionResult};
 ///
 /// /// The connections of whichever server is meant now.
 /// struct Current(std::sync::Mutex<redis::Client>);
@@ -27,20 +28,33 @@ use crate::{AsyncSessionConnection, Result, SessionError};
 /// impl Connect for Current {
 ///     type Connection = MultiplexedConnection;
 ///
-///     async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
+///     async fn connect(&self, response_timeout: Duration) -> SessionResult<MultiplexedConnection> {
 ///         let client = self.0.lock().expect("nobody panics with it").clone();
 ///         client.connect(response_timeout).await
 ///     }
+///
+///     fn address(&self) -> String {
+///         self.0.lock().expect("nobody panics with it").address()
+///     }
 /// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// let current = Current(std::sync::Mutex::new(redis::Client::open(server.url())?));
+/// let store = redis_session_client::SessionStore::new(current, "acme");
+/// assert_eq!(store.create(redis_session_client::Create::new()).await?.len().await?, 0);
+/// # Ok(())
+/// # }
 /// ```
 pub trait Connect: Send + Sync + 'static {
-    /// What it hands out.
+    /// The type of its connections.
     type Connection: AsyncSessionConnection + Clone + Send + Sync + 'static;
 
-    /// A connection whose replies may take so long. A follower asks for one of its own.
+    /// Makes a connection on which a reply may take `response_timeout`. A follower asks for one of its own.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why no connection could be made.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -72,6 +86,37 @@ pub trait Connect: Send + Sync + 'static {
     fn makes_new_connections(&self) -> bool {
         true
     }
+
+    /// The address it connects to, for error messages: without a password.
+    ///
+    /// ```
+    /// use redis_session_client::Connect;
+    ///
+    /// let client = redis::Client::open("redis://:secret@10.0.0.1:7000/")?;
+    /// assert_eq!(client.address(), "10.0.0.1:7000");
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn address(&self) -> String {
+        "the server".to_owned()
+    }
+}
+
+/// The addresses that a cluster client of redis-rs has, which it only shows in its debug output: `Tcp("host", port)` or
+/// `TcpTls { host: "host", port: port, … }`.
+#[cfg(feature = "cluster-async")]
+fn addresses_in(debug: &str) -> Option<String> {
+    let mut found = Vec::new();
+    let parts = debug.split("addr: Tcp").skip(1);
+    let parts = parts.filter_map(|part| part.strip_prefix("(\"").or_else(|| part.strip_prefix("Tls { host: \"")));
+    for (host, rest) in parts.filter_map(|part| part.split_once('"')) {
+        let port = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let port = port.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        let address = format!("{host}:{port}");
+        if !port.is_empty() && !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 fn config(response_timeout: Duration) -> AsyncConnectionConfig {
@@ -85,9 +130,13 @@ impl Connect for redis::Client {
         let config = config(response_timeout);
         Ok(self.get_multiplexed_async_connection_with_config(&config).await?)
     }
+
+    fn address(&self) -> String {
+        self.get_connection_info().addr().to_string()
+    }
 }
 
-/// The connection that there is. When it is lost, so is the store.
+/// Hands out this one connection. When it is lost, every later command of the store fails.
 impl Connect for MultiplexedConnection {
     type Connection = MultiplexedConnection;
 
@@ -107,13 +156,19 @@ impl Connect for MultiplexedConnection {
 /// twice, a message more be popped, and an [`edit`](crate::SessionHandle::edit) takes its own doing for somebody else's and does it again.
 /// Slots that move are followed with `retries(0)`, too, and the store tries again what is safe to.
 ///
-/// ```no_run
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let nodes = redis_session_tests::Cluster::start(1);
+/// # let node = nodes.node(0).url();
 /// use redis::cluster::ClusterClient;
-/// use redis_session_client::SessionStore;
+/// use redis_session_client::{Create, SessionStore};
 ///
-/// let cluster = ClusterClient::builder(["redis://10.0.0.1", "redis://10.0.0.2"]).retries(0).build()?;
+/// let cluster = ClusterClient::builder([node]).retries(0).build()?;
 /// let store = SessionStore::new(cluster, "acme");
-/// # Ok::<(), redis_session_client::SessionError>(())
+/// assert_eq!(store.create(Create::new()).await?.len().await?, 0);
+/// # Ok(())
+/// # }
 /// ```
 #[cfg(feature = "cluster-async")]
 impl Connect for redis::cluster::ClusterClient {
@@ -123,9 +178,14 @@ impl Connect for redis::cluster::ClusterClient {
         let config = redis::cluster::ClusterConfig::new().set_response_timeout(response_timeout);
         Ok(self.get_async_connection_with_config(config).await?)
     }
+
+    fn address(&self) -> String {
+        addresses_in(&format!("{self:?}"))
+            .map_or_else(|| "the cluster".into(), |nodes| format!("the cluster at {nodes}"))
+    }
 }
 
-/// The primary that the sentinels name when it is asked for.
+/// Connects to the primary that the sentinels name at that moment.
 #[cfg(feature = "sentinel")]
 impl Connect for Mutex<redis::sentinel::SentinelClient> {
     type Connection = MultiplexedConnection;
@@ -135,41 +195,49 @@ impl Connect for Mutex<redis::sentinel::SentinelClient> {
         let mut sentinels = self.lock().await;
         Ok(sentinels.get_async_connection_with_config(&config).await?)
     }
+
+    /// redis-rs does not show which sentinels a client has.
+    fn address(&self) -> String {
+        "the primary that the sentinels name".to_owned()
+    }
 }
 
-/// For how long and how often something is tried.
+/// How long and how often a store repeats what failed for the moment: a lost connection, a conflict, a lease that another agent holds.
+///
+/// Until a store has had its first connection nothing is repeated: a wrong address is [`SessionError::Unreachable`] as soon as the first
+/// attempt failed.
 ///
 /// ```
 /// use std::time::Duration;
 /// use redis_session_client::Retry;
 ///
-/// let retry = Retry { patience: Duration::from_secs(60), ..Retry::default() };
+/// let retry = Retry { give_up_after: Duration::from_secs(60), ..Retry::default() };
 /// assert_eq!(retry.first_wait, Duration::from_millis(2));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// For how long: 30 s.
-    pub patience: Duration,
-    /// How long a reply may take: 5 s.
+    /// The time after which it gives up: 30 s.
+    pub give_up_after: Duration,
+    /// The time that a reply may take: 5 s.
     pub response_timeout: Duration,
-    /// Between the first two attempts, at most: 2 ms. Each further wait is twice as long, and shortened by chance, so that many who wait do
-    /// not come back at once.
+    /// The longest pause between the first two attempts: 2 ms. Each further pause is twice as long, and shortened at random, so that many clients do
+    /// not repeat at the same moment.
     pub first_wait: Duration,
-    /// At most so long: 500 ms.
+    /// The longest pause of all: 500 ms.
     pub longest_wait: Duration,
-    /// For how long a connection is trusted to live that nobody uses: 1 s. After that, a command that must not be sent twice is preceded
-    /// by a read. Otherwise its outcome would be unknown where the connection was lost long before.
-    pub trust: Duration,
+    /// The time without use after which a connection is checked before a command that must not be sent twice: 1 s. The check is a read.
+    /// Without it, the outcome of such a command would be unknown where the connection was lost long before.
+    pub probe_after_idle: Duration,
 }
 
 impl Default for Retry {
     fn default() -> Retry {
         Retry {
-            patience: Duration::from_secs(30),
+            give_up_after: Duration::from_secs(30),
             response_timeout: Duration::from_secs(5),
             first_wait: Duration::from_millis(2),
             longest_wait: Duration::from_millis(500),
-            trust: Duration::from_secs(1),
+            probe_after_idle: Duration::from_secs(1),
         }
     }
 }
@@ -192,6 +260,12 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
+    /// Waits for the next attempt after this error; false if there is none.
+    pub(super) async fn may_repeat(&mut self, error: &SessionError) -> bool {
+        let may_help = error.is_transient() && !matches!(error, SessionError::Unreachable { .. });
+        may_help && self.wait().await
+    }
+
     /// Waits for the next attempt; false if there is none.
     pub(super) async fn wait(&mut self) -> bool {
         let factor = 1_u32.checked_shl(self.made - 1).unwrap_or(u32::MAX);
@@ -205,9 +279,9 @@ impl Attempts {
         self.wait_for(longest / 2 + longest / 2 / 0x1_0000 * chance).await
     }
 
-    /// The same, so long, unless patience is over before.
+    /// Waits this long for the next attempt; false if the time to give up comes before.
     pub(super) async fn wait_for(&mut self, wait: Duration) -> bool {
-        if self.began.elapsed() + wait > self.retry.patience {
+        if self.began.elapsed() + wait > self.retry.give_up_after {
             return false;
         }
         tokio::time::sleep(wait).await;
@@ -216,12 +290,14 @@ impl Attempts {
     }
 }
 
-/// The connection that all of a store share, made anew when it is lost.
+/// The connection that all users of a store share. A lost one is replaced.
 pub(super) struct Connections<C: Connect> {
     connect: C,
     pub(super) retry: Retry,
     shared: Mutex<Shared<C::Connection>>,
     used: std::sync::Mutex<Instant>,
+    /// There was a connection once, so the address is right.
+    was_reached: AtomicBool,
 }
 
 /// A connection, and how many there were before: who finds it lost says which one.
@@ -240,12 +316,29 @@ impl<C: Connect> Connections<C> {
                 generation: 0,
             }),
             used: std::sync::Mutex::new(Instant::now()),
+            was_reached: AtomicBool::new(false),
         }
     }
 
-    /// One of one's own, for reads that wait.
+    /// Makes a connection that is not shared, for reads that block.
     pub(super) async fn alone(&self, response_timeout: Duration) -> Result<C::Connection> {
-        self.connect.connect(response_timeout).await
+        match self.connect.connect(response_timeout).await {
+            Err(SessionError::Redis(error)) if self.is_unreachable(&error) => Err(SessionError::Unreachable {
+                address: self.connect.address(),
+                error,
+            }),
+            Err(error) => Err(error),
+            Ok(connection) => {
+                self.was_reached.store(true, Ordering::Relaxed);
+                Ok(connection)
+            }
+        }
+    }
+
+    /// Whether no server ever answered at the address. An error reply is an answer.
+    fn is_unreachable(&self, error: &redis::RedisError) -> bool {
+        let is_silent = error.code().is_none() && SessionError::Redis(error.clone()).is_transient();
+        is_silent && !self.was_reached.load(Ordering::Relaxed)
     }
 
     pub(super) fn may_wait(&self) -> bool {
@@ -257,7 +350,7 @@ impl<C: Connect> Connections<C> {
         let connection = match &shared.connection {
             Some(connection) => connection.clone(),
             None => {
-                let connection = self.connect.connect(self.retry.response_timeout).await?;
+                let connection = self.alone(self.retry.response_timeout).await?;
                 shared.connection = Some(connection.clone());
                 shared.generation += 1;
                 self.note_use();
@@ -278,8 +371,8 @@ impl<C: Connect> Connections<C> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn is_trusted(&self) -> bool {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < self.retry.trust
+    fn is_in_use(&self) -> bool {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < self.retry.probe_after_idle
     }
 
     pub(super) async fn run<T>(&self, request: &Request<T>) -> Result<T> {
@@ -288,7 +381,7 @@ impl<C: Connect> Connections<C> {
         loop {
             let error = match self.get().await {
                 Ok((mut connection, generation)) => {
-                    let found_lost = match is_repeatable || self.is_trusted() {
+                    let found_lost = match is_repeatable || self.is_in_use() {
                         true => None,
                         false => probe(&mut connection, request.key()).await,
                     };
@@ -313,23 +406,40 @@ impl<C: Connect> Connections<C> {
                 }
                 Err(error) => error,
             };
-            if !error.is_transient() || !attempts.wait().await {
+            if !attempts.may_repeat(&error).await {
                 return Err(error);
             }
         }
     }
 }
 
-/// A read, to find whether the connection lives; why not. Whatever the server replies, it does.
+/// Sends a read to check the connection; the error if it is lost. Any reply, an error reply too, shows that it works.
 async fn probe(connection: &mut impl AsyncSessionConnection, key: &[u8]) -> Option<SessionError> {
     let error = request::len(key).at_primary().query_async(connection).await.err()?;
     (error.is_transient() || error.is_outcome_unknown()).then_some(error)
 }
 
-/// What is wrong when patience is over.
+/// The error of a handle that gives up.
 pub(super) fn concurrent(attempts: &Attempts, last: SessionError) -> SessionError {
     SessionError::Concurrent {
         attempts: attempts.made,
         last: Box::new(last),
+    }
+}
+
+#[cfg(all(test, feature = "cluster-async"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_nodes_of_a_cluster_and_no_password() {
+        let nodes = ["redis://:secret@10.0.0.1:7000/", "redis://:secret@10.0.0.2:7001/"];
+        let cluster = redis::cluster::ClusterClient::new(nodes).unwrap();
+        assert_eq!(cluster.address(), "the cluster at 10.0.0.1:7000, 10.0.0.2:7001");
+        assert_eq!(
+            addresses_in(r#"addr: TcpTls { host: "h", port: 6380, insecure: false }"#).as_deref(),
+            Some("h:6380")
+        );
+        assert_eq!(addresses_in("nothing"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The stream of what is recorded in a session.
+//! Following a session: a stream of its messages, events and checkpoints.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,19 +8,19 @@ use futures_util::Stream;
 
 use super::SessionStore;
 use super::connect::Connect;
-use crate::request::{self, Read};
-use crate::{Entry, EntryKind, Result};
+use crate::request::{self, ReadOptions};
+use crate::{EntryKind, ReadCursor, Result, SessionEntry};
 
-/// How long one read waits. Between two of them the connection shows whether it lives.
+/// How long one `READ` blocks. Between two of them a lost connection is noticed.
 const BLOCK: Duration = Duration::from_secs(5);
 
-/// How much longer than that a reply may take.
+/// How much longer than `BLOCK` a reply may take.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// At most so many entries a reply.
+/// The most entries of one reply.
 const COUNT: u32 = 1000;
 
-/// What is recorded in a session, as it comes: messages, events and checkpoints.
+/// Follows a session: hands out messages, events and checkpoints as they are recorded.
 ///
 /// It has a connection of its own, since a read that waits keeps it busy. When that is lost it makes another and goes on where it was; what
 /// was gone before it could be read is an entry too, [`EntryKind::Gap`], and so is that another session took the place of the one it
@@ -48,13 +48,11 @@ const COUNT: u32 = 1000;
 pub struct Follow<C: Connect> {
     store: SessionStore<C>,
     key: Vec<u8>,
-    /// What was handed out up to here.
+    /// The seq up to which entries were handed out.
     position: u64,
-    /// What was read up to here.
-    read_up_to: u64,
-    /// What is missing was told up to here, though not all that stands in between was read.
-    missing_up_to: u64,
-    ready: VecDeque<Entry>,
+    /// The seq up to which entries were read, and which gaps were told.
+    cursor: ReadCursor,
+    ready: VecDeque<SessionEntry>,
     kinds: Kinds,
     connection: Option<C::Connection>,
 }
@@ -80,15 +78,14 @@ impl<C: Connect> Follow<C> {
             store,
             key,
             position: after_seq,
-            read_up_to: after_seq,
-            missing_up_to: 0,
+            cursor: ReadCursor::after(after_seq),
             ready: VecDeque::new(),
             kinds: Kinds::All,
             connection: None,
         }
     }
 
-    /// Only messages.
+    /// Follows only messages.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -96,8 +93,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let messages = session.follow(0).messages();
-    /// # let _ = messages;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.record(NewEvent::new("begun")).await?;
+    /// session.append(NewMessage::user("hello")).await?;
+    /// let mut messages = session.follow(0).messages();
+    /// assert_eq!(messages.next().await?.seq, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -106,7 +107,7 @@ impl<C: Connect> Follow<C> {
         self
     }
 
-    /// Only events.
+    /// Follows only events.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -114,8 +115,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let events = session.follow(0).events();
-    /// # let _ = events;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.append(NewMessage::user("hello")).await?;
+    /// session.record(NewEvent::new("begun")).await?;
+    /// let mut events = session.follow(0).events();
+    /// assert_eq!(events.next().await?.seq, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -124,7 +129,7 @@ impl<C: Connect> Follow<C> {
         self
     }
 
-    /// The seq up to which everything was handed out: where to go on, in another process too.
+    /// The seq up to which everything was handed out. Another process can go on from it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -140,12 +145,12 @@ impl<C: Connect> Follow<C> {
         self.position
     }
 
-    /// The next entry. Waits for it, also while there is no such session.
+    /// Waits for the next entry, also while the session does not exist.
     ///
     /// Dropping the future loses nothing: the next call goes on.
     ///
     /// # Errors
-    /// What the server replies; what is wrong with the connection once the store's patience is over. The next call tries again.
+    /// What the server replies; what is wrong with the connection after [`Retry::give_up_after`](crate::Retry::give_up_after). The next call tries again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -153,14 +158,14 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use redis_session_client::Msg;
+    /// # use redis_session_client::NewMessage;
     /// let mut follow = session.follow(0);
-    /// session.append(Msg::user("hello")).await?;
+    /// session.append(NewMessage::user("hello")).await?;
     /// assert_eq!(follow.next().await?.seq, 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next(&mut self) -> Result<Entry> {
+    pub async fn next(&mut self) -> Result<SessionEntry> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
                 self.handed_out(&entry);
@@ -171,11 +176,11 @@ impl<C: Connect> Follow<C> {
             if entries.is_empty() && !connections.may_wait() {
                 tokio::time::sleep(connections.retry.longest_wait).await;
             }
-            self.take(entries);
+            self.ready.extend(self.cursor.take(entries, COUNT));
         }
     }
 
-    /// The same as a stream, which does not end.
+    /// Turns it into a stream, which does not end.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -184,7 +189,7 @@ impl<C: Connect> Follow<C> {
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
     /// use futures_util::StreamExt;
-    /// use redis_session_client::Msg;
+    /// use redis_session_client::NewMessage;
     ///
     /// session.append([r#"{"content":"a"}"#, r#"{"content":"b"}"#]).await?;
     /// let seqs: Vec<u64> = session.follow(0).into_stream().take(2).map(|entry| entry.map_or(0, |e| e.seq)).collect().await;
@@ -192,33 +197,13 @@ impl<C: Connect> Follow<C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<Entry>> + Send {
+    pub fn into_stream(self) -> impl Stream<Item = Result<SessionEntry>> + Send {
         Box::pin(futures_util::stream::unfold(self, |mut follow| async move {
             Some((follow.next().await, follow))
         }))
     }
 
-    fn take(&mut self, entries: Vec<Entry>) {
-        let is_recorded = |entry: &&Entry| !matches!(entry.kind, EntryKind::Gap { .. } | EntryKind::Reset { .. });
-        let is_cut_short = entries.iter().filter(is_recorded).count() >= COUNT as usize;
-        for entry in entries {
-            match entry.kind {
-                // What follows is of another session, with seqs of its own.
-                EntryKind::Reset { .. } => (self.read_up_to, self.missing_up_to) = (0, 0),
-                // The rest of one that was told.
-                EntryKind::Gap { to, .. } if to <= self.missing_up_to => continue,
-                EntryKind::Gap { to, .. } => self.missing_up_to = to,
-                _ => self.read_up_to = self.read_up_to.max(entry.seq),
-            }
-            self.ready.push_back(entry);
-        }
-        // A gap may span more than one reply holds: what stands inside it and was not in this one is still to be read.
-        if !is_cut_short {
-            self.read_up_to = self.read_up_to.max(self.missing_up_to);
-        }
-    }
-
-    fn handed_out(&mut self, entry: &Entry) {
+    fn handed_out(&mut self, entry: &SessionEntry) {
         match entry.kind {
             EntryKind::Reset { .. } => self.position = 0,
             // What stands inside a gap is still to come, before what is after it.
@@ -226,13 +211,13 @@ impl<C: Connect> Follow<C> {
             _ => self.position = self.position.max(entry.seq),
         }
         if self.ready.is_empty() {
-            self.position = self.read_up_to;
+            self.position = self.cursor.position();
         }
     }
 
-    /// One read that waits; nothing came if it is empty.
-    async fn read(&mut self) -> Result<Vec<Entry>> {
-        let read = Read::after(self.read_up_to).count(COUNT);
+    /// Sends one blocking `READ`; empty if nothing came in its time.
+    async fn read(&mut self) -> Result<Vec<SessionEntry>> {
+        let read = ReadOptions::after(self.cursor.position()).count(COUNT);
         let read = match self.store.shared.connections.may_wait() {
             true => read.block(BLOCK),
             false => read,
@@ -262,7 +247,7 @@ impl<C: Connect> Follow<C> {
                 },
                 Err(error) => error,
             };
-            if !error.is_transient() || !attempts.wait().await {
+            if !attempts.may_repeat(&error).await {
                 return Err(error);
             }
         }
