@@ -12,14 +12,15 @@ use redis::{Cmd, Value};
 
 use crate::connection::{self, array, bytes, int, pairs, Link, Router};
 use crate::failure::{Failure, Result};
-use crate::migrate::shown;
-use crate::show::locate::{ask, explain, not_found, Which};
-use crate::show::record::{Entry, What};
-use crate::show::render::{Look, Renderer};
-use crate::show::View;
+use crate::session::entry::{Entry, What};
+use crate::session::locate::{ask, explain, not_found, Which};
+use crate::stop;
 use crate::term::color::Mood;
+use crate::term::page::{Look, View};
 use crate::term::text::clean_line;
-use crate::term::{self, time};
+use crate::term::text::key_text;
+use crate::term::{self, output, time};
+use crate::transcript::Renderer;
 use crate::Outcome;
 
 /// How long a read waits: as long as a deleted session or a closed pipe may go unnoticed.
@@ -56,13 +57,14 @@ static IS_WRITING: AtomicBool = AtomicBool::new(false);
 
 fn write_whole(text: &str) -> bool {
     IS_WRITING.store(true, Ordering::SeqCst);
-    let is_read = term::write_out(text);
+    let is_read = output::print(text);
     IS_WRITING.store(false, Ordering::SeqCst);
     is_read
 }
 
+/// Lets Ctrl-C end the program, but not in the middle of a line.
 fn end_at_stop() -> Result<()> {
-    ctrlc::set_handler(|| {
+    stop::end_after(|| {
         // Not for ever: whoever reads the other end may have stopped reading.
         for _ in 0..100 {
             if !IS_WRITING.load(Ordering::SeqCst) {
@@ -70,9 +72,7 @@ fn end_at_stop() -> Result<()> {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        std::process::exit(130);
     })
-    .map_err(|error| Failure::Server(format!("cannot watch for Ctrl-C: {error}")))
 }
 
 /// Nobody will read what is written.
@@ -204,7 +204,7 @@ impl Follower {
                     follower.is_gone = true;
                     follower.remarks.push(format!(
                         "no session at key '{}' yet; waiting for it",
-                        shown(&follower.key)
+                        key_text(&follower.key)
                     ));
                     Ok(follower)
                 }
@@ -256,7 +256,7 @@ impl Follower {
     }
 
     fn heading(&self, look: &Look) -> String {
-        let mut line = look.paint.bold(&shown(&self.key));
+        let mut line = look.paint.bold(&key_text(&self.key));
         if let Some(alias) = &self.alias {
             line += &format!("  {}", look.paint.put(term::color::NAME, &clean_line(alias)));
         }

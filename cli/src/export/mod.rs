@@ -8,7 +8,6 @@
 //! What is in memory is what one round trip brings: a few megabytes, or one value that is larger. A digest of each key stays, since SCAN
 //! may show a key twice, and an export that goes on has to know what is done.
 
-mod line;
 mod sink;
 
 use std::collections::HashSet;
@@ -19,15 +18,15 @@ use clap::Args;
 use redis::Cmd;
 use serde::Deserialize;
 
+use crate::archive::{self, Kind};
 use crate::connection::{self, array, bytes, int, Router};
-use crate::directory;
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
-use crate::progress::{self, Progress};
+use crate::session::directory;
+use crate::stop;
+use crate::term::progress::Progress;
+use crate::term::text::key_text;
 use crate::Outcome;
 use sink::Sink;
-
-pub use line::{Head, Kind, FORMAT};
 
 /// Keys that SCAN looks at in one go: half a millisecond of the server's time.
 const PAGE: u64 = 500;
@@ -104,7 +103,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         counts: Counts::default(),
         progress: Progress::of_values("keys", 0),
     };
-    progress::watch_for_stop()?;
+    stop::watch()?;
     let walked = match flags.keys.is_empty() && flags.index.is_empty() {
         true => exporter.walk(),
         false => exporter.named(),
@@ -114,7 +113,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     exporter.summarise(walked.is_err() || finished.is_err());
     walked?;
     finished?;
-    Ok(match (progress::is_stopped(), exporter.counts.missing) {
+    Ok(match (stop::is_requested(), exporter.counts.missing) {
         (true, _) => Outcome::Interrupted,
         (false, 0) => Outcome::Fine,
         (false, _) => Outcome::Incomplete,
@@ -132,7 +131,7 @@ impl Exporter<'_> {
                     self.scan(&address, kind)?;
                 }
             }
-            if progress::is_stopped() {
+            if stop::is_requested() {
                 return Ok(());
             }
             // Keys that moved to a node that had been walked already were not met.
@@ -147,7 +146,7 @@ impl Exporter<'_> {
 
     fn scan(&mut self, address: &(String, u16), kind: Kind) -> Result<()> {
         let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let mut command = redis::cmd("SCAN");
             command.arg(&cursor);
             if let Some(pattern) = &self.flags.matching {
@@ -185,7 +184,7 @@ impl Exporter<'_> {
                 Err(refusal) => {
                     return Err(Failure::NotFound(format!(
                         "{} is not a directory ({refusal})",
-                        shown(&index)
+                        key_text(&index)
                     )))
                 }
             };
@@ -228,7 +227,7 @@ impl Exporter<'_> {
         });
         let mut next = sized.next();
         while let Some((key, size)) = next {
-            if progress::is_stopped() {
+            if stop::is_requested() {
                 break;
             }
             let (mut together, mut total) = (vec![key], size);
@@ -260,7 +259,7 @@ impl Exporter<'_> {
             match answer {
                 Ok(replies) => {
                     // There is nothing of a key that went between SCAN and here.
-                    if let Some(values) = line::Values::of(array(replies), !self.flags.readable) {
+                    if let Some(values) = archive::Values::of(array(replies), !self.flags.readable) {
                         self.write(key, kind, &values)?;
                     }
                 }
@@ -295,8 +294,8 @@ impl Exporter<'_> {
         commands
     }
 
-    fn write(&mut self, key: &[u8], kind: Kind, values: &line::Values) -> Result<()> {
-        line::write(self.sink.out(), key, kind, values).map_err(|error| self.sink.failure(&error))?;
+    fn write(&mut self, key: &[u8], kind: Kind, values: &archive::Values) -> Result<()> {
+        archive::write(self.sink.out(), key, kind, values).map_err(|error| self.sink.failure(&error))?;
         self.sink.line_is_done()?;
         match kind {
             Kind::Session => self.counts.sessions += 1,
@@ -309,7 +308,7 @@ impl Exporter<'_> {
 
     fn is_missing(&mut self, key: &[u8], kind: &str) {
         self.counts.missing += 1;
-        let key = shown(key);
+        let key = key_text(key);
         match kind {
             "none" => eprintln!("{key}: there is no such key"),
             "string" | "list" | "hash" | "zset" => eprintln!(
@@ -321,7 +320,7 @@ impl Exporter<'_> {
 
     fn is_refused(&mut self, key: &[u8], refusal: &Refusal) {
         self.counts.missing += 1;
-        eprintln!("{}: left out: {refusal}", shown(key));
+        eprintln!("{}: left out: {refusal}", key_text(key));
     }
 
     fn summarise(&self, is_broken_off: bool) {
@@ -339,7 +338,7 @@ impl Exporter<'_> {
         if missing > 0 {
             text += &format!("left out: {missing}\n");
         }
-        if progress::is_stopped() || is_broken_off {
+        if stop::is_requested() || is_broken_off {
             text += match self.sink.can_be_resumed() {
                 true => "stopped before the end: the same command with --resume goes on.\n",
                 false => "stopped before the end.\n",

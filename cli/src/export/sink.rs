@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::line::Head;
 use super::Flags;
+use crate::archive::Head;
 use crate::failure::{Failure, Result};
 
 const BUFFER_BYTES: usize = 1024 * 1024;

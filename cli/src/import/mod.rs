@@ -15,8 +15,9 @@ use serde_json::{json, Map, Value as Json};
 
 use crate::connection::{self, bytes, int, pairs, Router};
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
-use crate::progress;
+use crate::stop;
+use crate::term::output;
+use crate::term::text::key_text;
 use crate::Outcome;
 
 /// Messages that go into one command, and their bytes: a millisecond of the server's time.
@@ -74,19 +75,19 @@ pub fn run(connection: &connection::Flags, source: &Source) -> Result<Outcome> {
             ..Report::default()
         },
     };
-    progress::watch_for_stop()?;
+    stop::watch()?;
     let done = match source {
         Source::Redisvl(flags) => redisvl::run(&mut importer, flags),
         Source::Yaml(flags) => yaml::run(&mut importer, flags),
         Source::Jsonl(_) => Ok(()),
     };
     let mut report = importer.report;
-    report.interrupted = progress::is_stopped();
+    report.interrupted = stop::is_requested();
     if common.json {
         let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
-        crate::print(&format!("{text}\n"));
+        output::print(&format!("{text}\n"));
     } else {
-        crate::print(&report.text());
+        output::print(&report.text());
     }
     done?;
     Ok(match (report.interrupted, common.strict && report.skipped > 0) {
@@ -251,7 +252,7 @@ impl Importer {
     ) -> Result<bool> {
         let mut begin = 0;
         let mut most = MESSAGES_OF_A_COMMAND;
-        while begin < items.len() && !progress::is_stopped() {
+        while begin < items.len() && !stop::is_requested() {
             let mut size = 0;
             let count = items[begin..]
                 .iter()
@@ -310,5 +311,5 @@ impl Importer {
 
 /// A name in a report.
 fn name(key: &[u8]) -> String {
-    shown(key)
+    key_text(key)
 }

@@ -25,7 +25,8 @@ use serde_json::{json, Map, Value as Json};
 use super::{name, Common, Importer, Item, ATTEMPTS};
 use crate::connection::{array, bytes, int, pairs};
 use crate::failure::{Failure, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::progress::Progress;
 
 const PAGE: u64 = 500;
 
@@ -70,7 +71,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
         found.values().map(|history| history.entries.len() as u64).sum(),
     );
     for ((title, tag), mut history) in found {
-        if progress::is_stopped() {
+        if stop::is_requested() {
             break;
         }
         let count = history.entries.len() as u64;
@@ -93,7 +94,7 @@ fn find(importer: &mut Importer, flags: &Flags) -> Result<BTreeMap<(String, Stri
     for node in importer.router.addresses() {
         let place = Rc::new(node.clone());
         let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor);
             if let Some(pattern) = &flags.matching {
@@ -215,7 +216,7 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
         let mut is_undisturbed = true;
         for entries in history.entries[begin..].chunks(super::MESSAGES_OF_A_COMMAND) {
             is_undisturbed = import_some(importer, &mut session, entries)?;
-            if !is_undisturbed || progress::is_stopped() {
+            if !is_undisturbed || stop::is_requested() {
                 break;
             }
         }

@@ -22,7 +22,8 @@ use uuid::Uuid;
 use super::{Common, Importer, Item, Opened, ATTEMPTS};
 use crate::connection::{bytes, pairs};
 use crate::failure::{Failure, Refusal, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::progress::Progress;
 
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -84,7 +85,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
     }
     let progress = Progress::new("files", found.len() as u64);
     for file in &found {
-        if progress::is_stopped() {
+        if stop::is_requested() {
             break;
         }
         importer.report.sessions += 1;

@@ -7,11 +7,11 @@ use redis::{Cmd, Value};
 use super::row::Row;
 use super::{Flags, Sort};
 use crate::connection::{self, array, bytes, int, Router};
-use crate::directory;
 use crate::failure::{Failure, Result};
-use crate::migrate::shown;
-use crate::progress;
-use crate::show::locate::explain;
+use crate::session::directory;
+use crate::session::locate::explain;
+use crate::stop;
+use crate::term::text::key_text;
 
 /// Keys that are asked about in one round trip, and that SCAN looks at in one go.
 const KEYS_AT_ONCE: usize = 500;
@@ -56,7 +56,7 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
         ));
     }
     for rows in rows.chunks_mut(KEYS_AT_ONCE) {
-        if progress::is_stopped() {
+        if stop::is_requested() {
             break;
         }
         look_up(router, index, rows)?;
@@ -74,7 +74,9 @@ fn look_up(router: &mut Router, index: &[u8], rows: &mut [Row]) -> Result<()> {
         .iter()
         .map(|row| directory::raw_key(router, index, &row.id, &row.key));
     let keys: Vec<Vec<u8>> = keys.collect::<Result<_>>()?;
-    rows.iter_mut().zip(&keys).for_each(|(row, key)| row.key = shown(key));
+    rows.iter_mut()
+        .zip(&keys)
+        .for_each(|(row, key)| row.key = key_text(key));
     let expiries = asked(router, &keys, |key| redis::cmd("PEXPIRETIME").arg(key).to_owned())?;
     let sizes = sizes(router, &keys)?;
     for ((row, expiry), size) in rows.iter_mut().zip(expiries).zip(sizes) {
@@ -157,7 +159,7 @@ pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, Op
             redis::cmd("SESSION.INDEX").arg("LEN").arg(key).to_owned()
         })?;
         let counts = counts.iter().map(|count| count.as_ref().and_then(int));
-        found.extend(keys.iter().map(|key| shown(key)).zip(counts));
+        found.extend(keys.iter().map(|key| key_text(key)).zip(counts));
         Ok(())
     })?;
     found.sort();
@@ -173,7 +175,7 @@ fn scan(
 ) -> Result<()> {
     for address in router.addresses() {
         let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let mut command = redis::cmd("SCAN");
             command.arg(&cursor);
             if let Some(pattern) = pattern {
@@ -209,7 +211,7 @@ fn kind_of(router: &mut Router, key: &[u8]) -> Result<String> {
 
 fn no_directory(router: &mut Router, key: &[u8]) -> Result<Failure> {
     let kind = kind_of(router, key)?;
-    let key = shown(key);
+    let key = key_text(key);
     Ok(Failure::NotFound(match kind.as_str() {
         "none" => format!("there is no directory {key}\n`redis-session ls -d` shows which there are."),
         "rdsession" => {

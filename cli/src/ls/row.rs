@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::Sort;
 use crate::connection::{bytes, int, pairs};
-use crate::migrate::shown;
 use crate::term::text::clean_json;
+use crate::term::text::key_text;
 use crate::term::time::{iso, parse_iso};
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Row {
             return None;
         }
         let mut row = Row {
-            key: shown(key),
+            key: key_text(key),
             ..Row::default()
         };
         for (name, value) in pairs(info) {

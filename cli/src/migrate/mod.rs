@@ -21,12 +21,12 @@ use clap::Args;
 
 use crate::connection::{self, int, Primaries};
 use crate::failure::{Failure, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::output;
+use crate::term::progress::Progress;
 use crate::Outcome;
 use report::Report;
 use walk::{Settings, Shared, Walker};
-
-pub use report::shown;
 
 /// The layouts, as the server calls them.
 const FORMATS: [&str; 12] = [
@@ -102,7 +102,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     };
     let target = connection.target()?;
     let mut link = target.connect()?;
-    progress::watch_for_stop()?;
+    stop::watch()?;
 
     let shared = Shared {
         settings,
@@ -122,13 +122,13 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
     shared.progress.finish();
     report.dry_run = flags.dry_run;
-    report.interrupted = progress::is_stopped();
+    report.interrupted = stop::is_requested();
     report.seconds = shared.progress.seconds();
     if flags.json {
         let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
-        crate::print(&format!("{text}\n"));
+        output::print(&format!("{text}\n"));
     } else {
-        crate::print(&report.text());
+        output::print(&report.text());
     }
     match report.error {
         Some(text) => Err(Failure::Server(text)),
@@ -167,7 +167,7 @@ fn walk_cluster(shared: &Shared<'_>, link: &mut connection::Link, report: &mut R
         }
         // Keys that moved to a node that had been walked already were not met.
         let now = Primaries::of(link, shared.target.host())?;
-        if now == primaries || report.error.is_some() || progress::is_stopped() {
+        if now == primaries || report.error.is_some() || stop::is_requested() {
             return Ok(());
         }
         eprintln!("note: slots have moved meanwhile: walking once more.");

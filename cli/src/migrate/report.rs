@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::term::text::key_text;
+
 /// How many skipped keys are named. All are counted.
 const NAMED_AT_MOST: usize = 1000;
 /// How many of them are named for people, for each reason.
@@ -69,7 +71,7 @@ impl Report {
             layout.skipped += 1;
         }
         if self.skipped_keys.len() < NAMED_AT_MOST {
-            let key = shown(key);
+            let key = key_text(key);
             self.skipped_keys.push(Skipped { key, why });
         }
     }
@@ -202,25 +204,6 @@ impl Report {
         }
         text
     }
-}
-
-/// A key as text: what is not UTF-8, or would end the line, is escaped.
-pub fn shown(key: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in key.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            match char {
-                control if control.is_control() => {
-                    let _ = write!(text, "\\x{:02x}", u32::from(control));
-                }
-                other => text.push(other),
-            }
-        }
-        for byte in chunk.invalid() {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use super::group::{self, Group, Key, Kind};
 use super::report::Report;
 use crate::connection::{array, bytes, int, pairs, slot, Answer, Link, Target};
 use crate::failure::{Failure, Refusal, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::progress::Progress;
 
 /// Keys that SCAN looks at in one go: half a millisecond of the server's time.
 const PAGE: u64 = 500;
@@ -162,7 +163,7 @@ impl<'a> Walker<'a> {
 
     fn try_walk(&mut self) -> Result<()> {
         let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let reply = array(self.link.must(&self.scan(&cursor))?);
             let [next, keys] = <[Value; 2]>::try_from(reply)
                 .map_err(|_| Failure::Server("SCAN replied what no SCAN replies: is this a Redis server?".into()))?;
@@ -232,7 +233,7 @@ impl<'a> Walker<'a> {
             };
             groups.extend(guess.filter(|group| self.is_new(group)));
         }
-        while !groups.is_empty() && !progress::is_stopped() {
+        while !groups.is_empty() && !stop::is_requested() {
             let candidates = self.look_at(groups)?;
             groups = self.migrate(candidates)?;
             groups.retain(|group| self.is_new(group));
@@ -398,7 +399,7 @@ impl<'a> Walker<'a> {
     fn migrate(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Group>> {
         let mut smaller = Vec::new();
         let mut candidates = candidates.into_iter().peekable();
-        while candidates.peek().is_some() && !progress::is_stopped() {
+        while candidates.peek().is_some() && !stop::is_requested() {
             let mut batch = Vec::new();
             let mut weight = 0;
             while let Some(next) = candidates.next_if(|next: &Candidate| {
@@ -469,7 +470,10 @@ impl<'a> Walker<'a> {
         };
         let all_in_one = group.sources.iter().all(|(source, _)| slot(source) == slot(&key));
         if self.shared.is_cluster && !all_in_one {
-            let names: Vec<String> = group.sources[1..].iter().map(|(key, _)| super::shown(key)).collect();
+            let names: Vec<String> = group.sources[1..]
+                .iter()
+                .map(|(key, _)| crate::term::text::key_text(key))
+                .collect();
             let reason = "its keys are in different slots of the cluster";
             let why = format!("{reason}: with {}", names.join(", "));
             self.report.skip(group.key(), None, reason, why);

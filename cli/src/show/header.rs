@@ -2,11 +2,11 @@
 
 use serde_json::Value as Json;
 
-use super::fetch::Snapshot;
-use super::record::{text, texts, time_of, What};
-use super::render::Look;
-use crate::migrate::shown;
+use crate::session::entry::{text, texts, time_of, What};
+use crate::session::snapshot::Snapshot;
 use crate::term::color::Mood;
+use crate::term::page::Look;
+use crate::term::text::key_text;
 use crate::term::text::{clean_line, grouped, pad, shorten, width, wrap};
 use crate::term::time;
 
@@ -18,7 +18,7 @@ const META_LINES: usize = 4;
 
 pub fn header(snapshot: &Snapshot, look: &Look) -> String {
     let now_ms = look.now_ms;
-    let mut out = look.paint.bold(&shown(&snapshot.key));
+    let mut out = look.paint.bold(&key_text(&snapshot.key));
     if let Some(alias) = snapshot.text("alias") {
         out += &format!("  {}", look.paint.put(crate::term::color::NAME, &clean_line(&alias)));
     }

@@ -1,5 +1,7 @@
 //! Text from a server, made fit for a terminal: nothing in it can move the cursor, change colours or turn the direction of writing.
 
+use std::fmt::Write as _;
+
 use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr;
 
@@ -58,6 +60,25 @@ pub fn clean_json(json: &str) -> String {
         }
     }
     out
+}
+
+/// A key as one line of text: control characters, and bytes that are not UTF-8, as `\xNN`.
+pub fn key_text(key: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in key.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                control if control.is_control() => {
+                    let _ = write!(text, "\\x{:02x}", u32::from(control));
+                }
+                other => text.push(other),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
 }
 
 /// Columns that the text takes.
@@ -137,6 +158,22 @@ pub fn grouped(number: i64) -> String {
     out
 }
 
+/// A number of bytes with a binary unit: `4.1 KiB`.
+pub fn byte_size(bytes: i64) -> String {
+    let mut size = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if size < 1024.0 {
+            return match unit {
+                "B" => format!("{bytes} B"),
+                _ if size < 10.0 => format!("{size:.1} {unit}"),
+                _ => format!("{size:.0} {unit}"),
+            };
+        }
+        size /= 1024.0;
+    }
+    format!("{size:.1} TiB")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,5 +231,13 @@ mod tests {
         assert_eq!(shorten("東京東京", 5), "東京…");
         assert_eq!(shorten("ab cd", 4), "ab…");
         assert_eq!(grouped(-1234567), "-1,234,567");
+    }
+
+    #[test]
+    fn sizes_have_a_unit() {
+        assert_eq!(
+            [0, 1023, 1024, 20_000, 5 << 20, 3 << 40].map(byte_size),
+            ["0 B", "1023 B", "1.0 KiB", "20 KiB", "5.0 MiB", "3.0 TiB"]
+        );
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::migrate::shown;
-use crate::show::fetch::Snapshot;
-use crate::show::record::{text, Event, What};
+use crate::session::entry::{text, Event, What};
+use crate::session::snapshot::Snapshot;
 use crate::term::color::Mood;
 use crate::term::text::clean_line;
+use crate::term::text::key_text;
 
 /// More lanes than that nobody follows; what else there is shares the last.
 const LANES_MAX: usize = 14;
@@ -193,7 +193,7 @@ impl Timeline {
             }))
         })?;
         let state = clean_line(&snapshot.text("state").unwrap_or_default());
-        let key = shown(&snapshot.key);
+        let key = key_text(&snapshot.key);
         Some(Timeline {
             title: snapshot
                 .text("alias")

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::model::{Speaker, Timeline};
 use super::scale::Scale;
-use crate::show::render::Look;
 use crate::term::color::{Mood, DIM, NAME, WARN};
+use crate::term::page::Look;
 use crate::term::text::{grouped, pad, shorten, width};
 use crate::term::time;
 

@@ -21,9 +21,10 @@ use clap::Args;
 
 use crate::connection::{self, Router};
 use crate::failure::{Failure, Result};
-use crate::progress;
+use crate::stop;
 use crate::term::color::{Paint, When};
-use crate::{output, Outcome};
+use crate::term::output;
+use crate::Outcome;
 use sample::{Rates, Sample};
 use screen::{Key, Screen};
 
@@ -89,7 +90,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     if let Some(why) = first.failure() {
         return Err(Failure::Server(why));
     }
-    progress::watch_for_end()?;
+    stop::watch_silently()?;
     let interval = Duration::from_secs_f64(flags.interval);
     let samples = sample_in_background(router, interval);
     let state = State {
@@ -121,15 +122,15 @@ fn sample_in_background(mut router: Router, interval: Duration) -> Receiver<Resu
 
 fn in_lines(mut state: State, samples: &Receiver<Result<Sample>>, flags: &Flags, paint: Paint) -> Result<Outcome> {
     loop {
-        state.take(match wait(samples, progress::is_stopped)? {
+        state.take(match wait(samples, stop::is_requested)? {
             Some(sample) => sample?,
             None => return Ok(Outcome::Interrupted),
         });
         if flags.json {
-            crate::print(&format!("{}\n", state.json()));
+            output::print(&format!("{}\n", state.json()));
         } else {
             let lines = view::lines(&state, paint, crate::term::columns(None));
-            crate::print(&(lines.join("\n") + if flags.once { "\n" } else { "\n\n" }));
+            output::print(&(lines.join("\n") + if flags.once { "\n" } else { "\n\n" }));
         }
         if flags.once || output::is_closed() {
             return Ok(Outcome::Fine);
@@ -144,7 +145,7 @@ fn on_screen(mut state: State, samples: &Receiver<Result<Sample>>, paint: Paint)
         let mut pressed = None;
         let sample = wait(samples, || {
             pressed = screen::key();
-            progress::is_stopped() || pressed.is_some()
+            stop::is_requested() || pressed.is_some()
         })?;
         match (pressed, sample) {
             (Some(Key::Quit), _) => return Ok(Outcome::Fine),

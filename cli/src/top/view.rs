@@ -6,9 +6,8 @@ use anstyle::Style;
 
 use super::sample::{Node, Rates};
 use super::State;
-use crate::ls::size;
 use crate::term::color::{Paint, BAD, BOLD, BUSY, DIM, GOOD, NAME, WARN};
-use crate::term::text::{grouped, pad, shorten, width};
+use crate::term::text::{byte_size, grouped, pad, shorten, width};
 use crate::term::time::{duration, Clock};
 
 /// Wider than this, a line is hard to follow with the eye.
@@ -116,7 +115,7 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
         "stored",
         format!(
             "{}  {}{}",
-            paint.put(BOLD, &pad(&size(stored as i64), 9)),
+            paint.put(BOLD, &pad(&byte_size(stored as i64), 9)),
             bar(
                 share(stored, raw),
                 bar_columns,
@@ -125,7 +124,7 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
             ),
             paint.put(
                 DIM,
-                &format!("{:.0} % of {} raw", share(stored, raw) * 100.0, size(raw as i64))
+                &format!("{:.0} % of {} raw", share(stored, raw) * 100.0, byte_size(raw as i64))
             )
         ),
     ));
@@ -142,13 +141,17 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
             ),
             paint.put(
                 DIM,
-                &format!("{:.0} % of {} maxmemory", share(used, most) * 100.0, size(most as i64))
+                &format!(
+                    "{:.0} % of {} maxmemory",
+                    share(used, most) * 100.0,
+                    byte_size(most as i64)
+                )
             )
         ),
     };
     out.push(row(
         "memory",
-        format!("{}  {of_most}", paint.put(BOLD, &pad(&size(used as i64), 9))),
+        format!("{}  {of_most}", paint.put(BOLD, &pad(&byte_size(used as i64), 9))),
     ));
     out.push(row(
         "clients",
@@ -251,8 +254,8 @@ type OfNode = (&'static str, usize, fn(&Node, &dyn Fn(&str) -> f64) -> String);
 const OF_NODE: [OfNode; 8] = [
     ("sessions", 11, |node, _| grouped(node.number("active_sessions") as i64)),
     ("appended/s", 12, |_, rate| per_second(rate("appended"))),
-    ("stored", 10, |node, _| size(node.number("bytes_stored") as i64)),
-    ("memory", 10, |node, _| size(node.number("used_memory") as i64)),
+    ("stored", 10, |node, _| byte_size(node.number("bytes_stored") as i64)),
+    ("memory", 10, |node, _| byte_size(node.number("used_memory") as i64)),
     ("evicted/s", 11, |_, rate| per_second(rate("evicted"))),
     ("published/s", 13, |_, rate| per_second(rate("published"))),
     ("conflicts/s", 13, |_, rate| per_second(rate("conflicts"))),

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use super::payload;
-use crate::export::{Head, Kind, FORMAT};
+use crate::archive::{Head, Kind, FORMAT};
 use crate::failure::{Failure, Result};
-use crate::progress;
+use crate::stop;
 
 /// What goes to the server at once: so many lines, of so many bytes, but one at least.
 const LINES_AT_ONCE: usize = 500;
@@ -75,7 +75,7 @@ impl Lines {
 
     /// Sends batch after batch, until the end, or until nobody wants more.
     pub fn send_all(mut self, sender: &SyncSender<Read>) {
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let (read, is_last) = self.next();
             if sender.send(read).is_err() || is_last {
                 break;

@@ -19,11 +19,13 @@ use clap::Args;
 use redis::Cmd;
 use serde::Serialize;
 
+use crate::archive::Kind;
 use crate::connection::{self, bytes, Router};
-use crate::export::Kind;
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::output;
+use crate::term::progress::Progress;
+use crate::term::text::key_text;
 use crate::Outcome;
 use lines::{Entry, Lines, Read};
 
@@ -100,7 +102,7 @@ impl Report {
 
     fn problem(&mut self, line: u64, key: Option<&[u8]>, why: String) {
         if self.problems.len() < NAMED_AT_MOST {
-            let key = key.map(shown);
+            let key = key.map(key_text);
             self.problems.push(Problem { line, key, why });
         }
     }
@@ -161,21 +163,21 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         },
         progress,
     };
-    progress::watch_for_stop()?;
+    stop::watch()?;
     let (sender, receiver) = sync_channel(BATCHES_AHEAD);
     // It may wait for standard input for ever, and then ends with the program.
     std::thread::spawn(move || lines.send_all(&sender));
     let done = importer.take_all(&receiver);
     importer.progress.finish();
     let mut report = importer.report;
-    report.interrupted = progress::is_stopped();
+    report.interrupted = stop::is_requested();
     report.seconds = importer.progress.seconds();
     if flags.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|error| Failure::Output(format!("the report is no JSON: {error}")))?;
-        crate::print(&format!("{text}\n"));
+        output::print(&format!("{text}\n"));
     } else {
-        crate::print(&report.text());
+        output::print(&report.text());
     }
     done?;
     Ok(match (report.interrupted, report.is_complete()) {
@@ -195,7 +197,7 @@ struct Importer<'a> {
 impl Importer<'_> {
     /// What the reader sends, until it ends or there is a reason to stop.
     fn take_all(&mut self, receiver: &Receiver<Read>) -> Result<()> {
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let read = match receiver.recv_timeout(TICK) {
                 Ok(read) => read,
                 Err(RecvTimeoutError::Timeout) => continue,

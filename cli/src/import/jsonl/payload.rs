@@ -8,7 +8,7 @@
 //!  └ a value of a module
 //! ```
 
-use crate::export::Kind;
+use crate::archive::Kind;
 use crate::failure::Refusal;
 
 const FOOTER_BYTES: usize = 10;

@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use crate::connection::{bytes, pairs, Router};
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
+use crate::term::text::key_text;
 
 /// A session by its key, or by what a directory calls it.
 #[derive(Args, Debug, Clone)]
@@ -37,14 +37,14 @@ impl Which {
             Some(key) => Ok(key),
             None if kind(router, index)? == "none" => Err(Failure::NotFound(format!(
                 "there is no directory at key '{}'.\n`redis-session ls -d` shows which there are.",
-                shown(index)
+                key_text(index)
             ))),
             None => Err(Failure::NotFound(format!(
                 "no session is called '{}' in {}: it never was, or has expired or been deleted.\n\
                  Aliases compare with case, ids without. `redis-session ls '{}'` shows which there are.",
-                shown(name),
-                shown(index),
-                shown(index)
+                key_text(name),
+                key_text(index),
+                key_text(index)
             ))),
         }
     }
@@ -59,7 +59,7 @@ pub fn ask(router: &mut Router, key: &[u8], command: &Cmd) -> Result<Value> {
 }
 
 pub fn not_found(key: &[u8]) -> Failure {
-    let name = shown(key);
+    let name = key_text(key);
     Failure::NotFound(format!(
         "no session at key '{name}': it never was, or has expired or been deleted.\n\
          Is '{name}' an alias or an id? Then say in which directory: --index INDEX. -n says which database, -c that it is a cluster."
@@ -71,7 +71,7 @@ pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
     if let Some(failure) = refusal.failure() {
         return failure;
     }
-    let name = shown(key);
+    let name = key_text(key);
     let next = match refusal.code.as_str() {
         "WRONGTYPE" => {
             let kind = kind(router, key).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One value as one line of JSON.
+//! The lines of JSON that `export` writes and `import jsonl` reads: one value each.
 //!
 //! ```text
 //!  {"format":1,"type":"rdsession","key":"session:1","expires_at":"2026-01-21T10:00:00.000Z",
@@ -24,7 +24,7 @@ use redis_session_core::time::{iso_8601, parse_iso_8601, MAX_TIME_MS};
 use serde::Deserialize;
 
 use crate::connection::{bytes, int};
-use crate::migrate::shown;
+use crate::term::text::key_text;
 
 /// What is written, and the newest that is read.
 pub const FORMAT: u64 = 1;
@@ -103,7 +103,7 @@ impl Values {
 }
 
 pub fn write(out: &mut dyn Write, key: &[u8], kind: Kind, values: &Values) -> io::Result<()> {
-    let text = std::str::from_utf8(key).map_or_else(|_| Cow::Owned(shown(key)), Cow::Borrowed);
+    let text = std::str::from_utf8(key).map_or_else(|_| Cow::Owned(key_text(key)), Cow::Borrowed);
     write!(out, "{{\"format\":{FORMAT},\"type\":\"{}\",\"key\":", kind.name())?;
     serde_json::to_writer(&mut *out, &text)?;
     if matches!(text, Cow::Owned(_)) {

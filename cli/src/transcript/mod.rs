@@ -1,42 +1,25 @@
-//! A conversation as people read it. One entry after the other, so that following one looks the same.
+//! A conversation as people read it, one entry after the other: `show` renders all of one, `tail` what comes.
+//!
+//! ```text
+//!  mod.rs        the lines of an entry
+//!  exchanges.rs  tool calls with their answers
+//! ```
+
+mod exchanges;
 
 use anstyle::Style;
 
-use super::body::{Body, Part};
-use super::fold::{arguments, called, is_failure, pretty, short, unfolded, Exchanges};
-use super::record::{Checkpoint, Entry, Event, What};
-use crate::term::color::{of_role, Mood, Paint, BAD, CALL, DIM, NAME, WARN};
+use crate::session::body::{Body, Call, Part};
+use crate::session::entry::{Checkpoint, Entry, Event, What};
+use crate::term::color::{of_role, Mood, BAD, CALL, DIM, NAME, WARN};
+use crate::term::page::Look;
 use crate::term::text::{clean, clean_line, grouped, shorten, width, wrap};
-use crate::term::time::Clock;
+use exchanges::{arguments, called, is_failure, pretty, short, unfolded, Exchanges};
 
 /// Instructions are long and always the same: so many lines of them, unless everything is asked for.
 const SYSTEM_LINES: usize = 6;
 const THINKING_LINES: usize = 2;
 const MALFORMED_LINES: usize = 4;
-
-/// How it is to look.
-pub struct Look {
-    pub columns: usize,
-    pub paint: Paint,
-    pub clock: Clock,
-    pub now_ms: i64,
-    /// Tool calls and results in full.
-    pub are_tools_open: bool,
-    /// Nothing is shortened.
-    pub is_full: bool,
-}
-
-impl Look {
-    /// `── Entities ──────── 12 ──`
-    pub fn rule(&self, left: &str, right: &str) -> String {
-        let taken = width(left) + width(right) + 9;
-        let line = format!(
-            "── {left} {} {right} ──",
-            "─".repeat(self.columns.saturating_sub(taken))
-        );
-        self.paint.dim(&line)
-    }
-}
 
 /// Text in several styles that has to fit into one line.
 #[derive(Default)]
@@ -271,7 +254,7 @@ impl<'l> Renderer<'l> {
         out
     }
 
-    fn call(&self, entry: &Entry, n: usize, call: &super::body::Call) -> String {
+    fn call(&self, entry: &Entry, n: usize, call: &Call) -> String {
         let indent = " ".repeat(self.indent());
         let name = called(call);
         if self.look.are_tools_open || self.look.is_full {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value as Json;
 
-use super::body::{parse, Call};
-use super::record::{Entry, What};
+use crate::session::body::{parse, Call};
+use crate::session::entry::{Entry, What};
 use crate::term::text::clean_line;
 
 /// Which answers are shown with their calls.

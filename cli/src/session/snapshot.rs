@@ -5,8 +5,8 @@ use redis_session_client::{request, EventQuery};
 use serde_json::Value as Json;
 
 use super::body::parse;
+use super::entry::{text, time_of, Entry};
 use super::locate::{explain, not_found};
-use super::record::{text, time_of, Entry};
 use crate::connection::{array, bytes, Router};
 use crate::failure::{Failure, Result};
 
