@@ -32,6 +32,17 @@ impl SessionId {
         SessionId(Uuid::now_v7())
     }
 
+    /// The id of what has none: of an older layout that only reads like a session, and, [tolerantly](crate::tolerant) read, of a session
+    /// whose id is not there. No session has it.
+    ///
+    /// ```
+    /// # use redis_session_client::SessionId;
+    /// assert_eq!(SessionId::unknown().to_string(), "00000000-0000-0000-0000-000000000000");
+    /// ```
+    pub const fn unknown() -> SessionId {
+        SessionId(Uuid::nil())
+    }
+
     /// The UUID itself.
     ///
     /// ```

@@ -44,8 +44,10 @@
 pub mod bridge;
 mod commands;
 mod connection;
+mod cursor;
 mod error;
 mod id;
+mod key;
 mod message;
 mod pipeline;
 mod reply;
@@ -53,6 +55,7 @@ pub mod request;
 #[cfg(feature = "tokio-comp")]
 mod store;
 mod time;
+pub mod tolerant;
 mod value;
 
 #[cfg(feature = "aio")]
@@ -61,13 +64,15 @@ pub use commands::SessionCommands;
 #[cfg(feature = "aio")]
 pub use connection::AsyncSessionConnection;
 pub use connection::SessionConnection;
+pub use cursor::{ReadCursor, ReadStep};
 pub use error::{Result, SessionError};
 pub use id::{SessionAlias, SessionId};
+pub use key::key_slot;
 pub use message::{Body, Message, Role, StoredMessage, ToolCall};
 pub use pipeline::{Pipeline, Replies, Slot};
 pub use reply::{
     Agent, Anchor, Appended, Checkpoint, Context, Created, DirectoryEntry, Entity, Entry, EntryKind, Event,
-    EventCounts, HandedOff, Lease, Limits, Migrated, Resolved, SessionDocument, SessionInfo, StateTransition,
+    EventCounts, HandedOff, Lease, Limits, Migrated, RawEntry, Resolved, SessionDocument, SessionInfo, StateTransition,
 };
 pub use request::{
     Append, Content, ContextOptions, Create, EntityQuery, EventQuery, Expiry, Fork, GetEx, Handoff, IndexAdd,

@@ -485,6 +485,7 @@ impl<'de> Deserialize<'de> for Message {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StoredMessage {
     /// Its number, never reused.
     pub seq: u64,

@@ -1,10 +1,8 @@
 //! Many commands in one round trip.
 
-use std::marker::PhantomData;
-
 use redis::Value;
 
-use crate::request::{Command, Request};
+use crate::request::{Command, ReplyOf, Request};
 use crate::{Result, SessionConnection, SessionError};
 
 /// Commands that are sent together. Each has its own reply, and its own error.
@@ -42,8 +40,7 @@ pub struct Pipeline {
 #[derive(Debug)]
 pub struct Slot<T> {
     at: usize,
-    read: fn(Value) -> Result<T>,
-    reply: PhantomData<T>,
+    reply: ReplyOf<T>,
 }
 
 /// The replies of a pipeline, to be taken one by one.
@@ -108,8 +105,7 @@ impl Pipeline {
         self.commands.push(request.command);
         Slot {
             at: self.commands.len() - 1,
-            read: request.read,
-            reply: PhantomData,
+            reply: request.reply,
         }
     }
 
@@ -213,6 +209,8 @@ impl Replies {
     pub fn take<T>(&mut self, slot: Slot<T>) -> Result<T> {
         let reply = self.replies.get_mut(slot.at).and_then(Option::take);
         let reply = reply.ok_or_else(|| SessionError::BadArgument("a slot of another pipeline".into()))?;
-        crate::request::read_reply(reply, slot.read).map_err(|error| error.of_command(&self.names[slot.at]))
+        slot.reply
+            .read(reply)
+            .map_err(|error| error.of_command(&self.names[slot.at]))
     }
 }

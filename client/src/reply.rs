@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use redis::Value;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use serde_json::value::RawValue;
 
-use crate::{Body, Result, Role, SessionError, SessionId, StoredMessage, Timestamp, value};
+use crate::value::{self, Fields, FromFields, Mode};
+use crate::{Body, Result, Role, SessionError, SessionId, StoredMessage, Timestamp};
 
 /// Further fields of a reply.
 type Other = Map<String, serde_json::Value>;
+
+/// A time that the tolerant mode could not read.
+const UNKNOWN_TIME: Timestamp = Timestamp::from_ms(0);
 
 /// What `SESSION.CREATE` made, or found.
 ///
@@ -27,6 +30,7 @@ type Other = Map<String, serde_json::Value>;
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Created {
     /// The session's id.
     pub id: SessionId,
@@ -34,23 +38,28 @@ pub struct Created {
     pub key: Vec<u8>,
     /// Whether it is new.
     pub created: bool,
+    /// Every other field.
+    pub other: Other,
 }
 
 impl Created {
-    pub(crate) fn read(reply: Value) -> Result<Created> {
-        let (mut id, mut key, mut created) = (None, None, false);
-        for (name, value) in value::map(reply)? {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Created> {
+        let (mut id, mut key, mut created, mut other) = (None, None, false, Other::new());
+        for (name, value) in value::map(reply, mode)? {
             match name.as_str() {
-                "id" => id = Some(value::id(value)?),
+                "id" => id = Some(value::id(value, mode)?),
                 "key" => key = Some(value::bytes(value)?),
-                "created" => created = value::int(value)? != 0,
-                _ => {}
+                "created" => created = value::or_default(value::int(value), mode)? != 0,
+                _ => {
+                    other.insert(name, value::to_json(value));
+                }
             }
         }
         Ok(Created {
             id: id.ok_or_else(|| SessionError::unexpected("no id"))?,
             key: key.ok_or_else(|| SessionError::unexpected("no key"))?,
             created,
+            other,
         })
     }
 }
@@ -69,6 +78,7 @@ impl Created {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Appended {
     /// The seq of the last message.
     pub seq: u64,
@@ -78,32 +88,32 @@ pub struct Appended {
 }
 
 impl Appended {
-    pub(crate) fn read(reply: Value) -> Result<Appended> {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Appended> {
         match reply {
             Value::Nil => Err(SessionError::NoSession("no session to append to".into())),
             reply @ Value::Array(_) => {
                 let [seq, evicted] = value::tuple(reply)?;
                 Ok(Appended {
-                    seq: value::count(seq)?,
-                    evicted: value::list(evicted, value::body)?,
+                    seq: value::count(seq, mode)?,
+                    evicted: value::or_default(value::list(evicted, mode, value::body), mode)?,
                 })
             }
             reply => Ok(Appended {
-                seq: value::count(reply)?,
+                seq: value::count(reply, mode)?,
                 evicted: Vec::new(),
             }),
         }
     }
 }
 
-pub(crate) fn stored_message(reply: Value) -> Result<StoredMessage> {
+pub(crate) fn stored_message(reply: Value, mode: Mode) -> Result<StoredMessage> {
     let [seq, ms, role, tokens, body] = value::tuple(reply)?;
     Ok(StoredMessage {
-        seq: value::count(seq)?,
-        at: Timestamp::from_ms(value::int(ms)?),
-        role: Role::from(value::text(role)?),
-        tokens: value::count(tokens)?,
-        body: value::body(body)?,
+        seq: value::count(seq, mode)?,
+        at: Timestamp::from_ms(value::or_default(value::int(ms), mode)?),
+        role: Role::from(value::or_default(value::text(role, mode), mode)?),
+        tokens: value::or_default(value::count(tokens, mode), mode)?,
+        body: value::body(body, mode)?,
     })
 }
 
@@ -120,6 +130,7 @@ pub(crate) fn stored_message(reply: Value) -> Result<StoredMessage> {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Context {
     /// Bodies, oldest first.
     pub messages: Vec<Body>,
@@ -129,18 +140,22 @@ pub struct Context {
     pub omitted: u64,
     /// The most recently mentioned entities, if asked for.
     pub entities: Vec<Entity>,
+    /// Every other field.
+    pub other: Other,
 }
 
 impl Context {
-    pub(crate) fn read(reply: Value) -> Result<Context> {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Context> {
         let mut context = Context::default();
-        for (name, value) in value::map(reply)? {
+        for (name, value) in value::map(reply, mode)? {
             match name.as_str() {
-                "messages" => context.messages = value::list(value, value::body)?,
-                "tokens" => context.tokens = value::count(value)?,
-                "omitted" => context.omitted = value::count(value)?,
-                "entities" => context.entities = value::list(value, value::json)?,
-                _ => {}
+                "messages" => context.messages = value::or_default(value::list(value, mode, value::body), mode)?,
+                "tokens" => context.tokens = value::or_default(value::count(value, mode), mode)?,
+                "omitted" => context.omitted = value::or_default(value::count(value, mode), mode)?,
+                "entities" => context.entities = value::or_default(value::list(value, mode, value::object), mode)?,
+                _ => {
+                    context.other.insert(name, value::to_json(value));
+                }
             }
         }
         Ok(context)
@@ -159,7 +174,8 @@ impl Context {
 /// assert_eq!((ada.entity_name.as_str(), ada.mention_count), ("Ada", 1));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Entity {
     /// Its id.
     pub entity_id: String,
@@ -168,7 +184,6 @@ pub struct Entity {
     /// Its type: `person`, `organization`, … or `unknown`.
     pub entity_type: String,
     /// Other names.
-    #[serde(default)]
     pub aliases: Vec<String>,
     /// How often it was mentioned.
     pub mention_count: u64,
@@ -188,12 +203,16 @@ pub struct Entity {
 /// assert_eq!(moved.to, "broke");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StateTransition {
     /// The state before.
     pub from: String,
     /// The state after.
     pub to: String,
+    /// Every other field.
+    #[serde(flatten)]
+    pub other: Other,
 }
 
 /// Something that was recorded in a session.
@@ -209,8 +228,9 @@ pub struct StateTransition {
 /// assert_eq!(event.entity_ids(), ["api"]);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Event {
     /// Its number, never reused.
     pub seq: u64,
@@ -220,16 +240,16 @@ pub struct Event {
     #[serde(rename = "type")]
     pub event_type: String,
     /// Who did it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// What changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub change_info: Option<Other>,
     /// What that means.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub impact: Option<Other>,
     /// How the session's state moved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state_transition: Option<StateTransition>,
     /// Every other field.
     #[serde(flatten)]
@@ -271,7 +291,8 @@ impl Event {
 /// assert_eq!(connection.session_agent_list("session:1")?[0].agent_id, "planner");
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Agent {
     /// Its name.
     #[serde(rename = "agentId")]
@@ -281,7 +302,6 @@ pub struct Agent {
     /// When it did something last.
     pub last_seen: Timestamp,
     /// What it said of itself.
-    #[serde(default)]
     pub meta: Option<Other>,
     /// Every other field.
     #[serde(flatten)]
@@ -301,6 +321,7 @@ pub struct Agent {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HandedOff {
     /// The seq of the event.
     pub seq: u64,
@@ -309,11 +330,12 @@ pub struct HandedOff {
 }
 
 impl HandedOff {
-    pub(crate) fn read(reply: Value) -> Result<HandedOff> {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<HandedOff> {
         let [seq, token] = value::tuple(reply)?;
+        let token = value::or_default(value::count(token, mode), mode)?;
         Ok(HandedOff {
-            seq: value::count(seq)?,
-            lease: Some(value::count(token)?).filter(|&token| token != 0),
+            seq: value::count(seq, mode)?,
+            lease: Some(token).filter(|&token| token != 0),
         })
     }
 }
@@ -331,8 +353,9 @@ impl HandedOff {
 /// assert_eq!(checkpoint.label.as_deref(), Some("greeted"));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Checkpoint {
     /// The session.
     pub session_id: SessionId,
@@ -341,19 +364,14 @@ pub struct Checkpoint {
     /// When it was made.
     pub timestamp: Timestamp,
     /// The entities that it is about.
-    #[serde(default)]
     pub ref_entities: Vec<String>,
     /// `{"impacts":…}`, or what was given.
-    #[serde(default)]
     pub summary: serde_json::Value,
     /// How it ended.
-    #[serde(default)]
     pub outcome: Option<String>,
     /// The session's state then.
-    #[serde(default)]
     pub state: Option<String>,
     /// A name.
-    #[serde(default)]
     pub label: Option<String>,
     /// Every other field.
     #[serde(flatten)]
@@ -373,22 +391,19 @@ pub struct Checkpoint {
 /// assert_eq!((anchor.outcome.as_deref(), anchor.perf_delta), (Some("broke"), Some(-0.25)));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Anchor {
     /// The session, as it was named.
     pub session_id: String,
     /// How it ended.
-    #[serde(default)]
     pub outcome: Option<String>,
     /// The checkpoint to go back to.
-    #[serde(default)]
     pub checkpoint_id: Option<u64>,
     /// What it did, in key words.
-    #[serde(default)]
     pub key_impacts: Vec<String>,
     /// By how much something measured changed.
-    #[serde(default)]
     pub perf_delta: Option<f64>,
     /// When.
     pub timestamp: Timestamp,
@@ -410,6 +425,7 @@ pub struct Anchor {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Resolved {
     /// The session's id.
     pub id: SessionId,
@@ -417,23 +433,31 @@ pub struct Resolved {
     pub key: Vec<u8>,
     /// Its alias.
     pub alias: Option<String>,
+    /// Every other field.
+    pub other: Other,
 }
 
 impl Resolved {
-    pub(crate) fn read(reply: Value) -> Result<Resolved> {
-        let (mut id, mut key, mut alias) = (None, None, None);
-        for (name, value) in value::map(reply)? {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Resolved> {
+        let (mut id, mut key, mut alias, mut other) = (None, None, None, Other::new());
+        for (name, value) in value::map(reply, mode)? {
             match name.as_str() {
-                "id" => id = Some(value::id(value)?),
+                "id" => id = value::or_default(value::id(value, mode).map(Some), mode)?,
                 "key" => key = Some(value::bytes(value)?),
-                "alias" => alias = value::optional(value, value::text)?,
-                _ => {}
+                "alias" => alias = value::or_default(value::optional(value, mode, value::text), mode)?,
+                _ => {
+                    other.insert(name, value::to_json(value));
+                }
             }
+        }
+        if mode.is_tolerant() {
+            id.get_or_insert(SessionId::unknown());
         }
         Ok(Resolved {
             id: id.ok_or_else(|| SessionError::unexpected("no id"))?,
             key: key.ok_or_else(|| SessionError::unexpected("no key"))?,
             alias,
+            other,
         })
     }
 }
@@ -450,17 +474,16 @@ impl Resolved {
 /// assert_eq!((listed[0].key.as_str(), listed[0].message_count), ("session:{acme}:1", 0));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct DirectoryEntry {
     /// The session's id.
     pub id: SessionId,
     /// Its key.
     pub key: String,
     /// Its alias.
-    #[serde(default)]
     pub alias: Option<String>,
     /// Whether the alias was made up rather than chosen.
-    #[serde(default)]
     pub autoname: bool,
     /// When it was created.
     pub created_at: Timestamp,
@@ -488,6 +511,7 @@ pub struct DirectoryEntry {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Entry {
     /// Its seq; of a gap the last one missing, of a reset 0. What stands inside a gap follows it: go on reading after the last entry
     /// of a reply, not after the greatest seq.
@@ -527,7 +551,7 @@ pub enum EntryKind {
         /// The session that is there now.
         session_id: SessionId,
     },
-    /// Something that a newer module records.
+    /// Something that a newer module records; tolerantly read, also what is not what its kind says.
     Other {
         /// What it calls it.
         kind: String,
@@ -537,40 +561,155 @@ pub enum EntryKind {
 }
 
 impl Entry {
-    pub(crate) fn read(reply: Value) -> Result<Entry> {
-        #[derive(Deserialize)]
-        struct Gap {
-            from: u64,
-            to: u64,
+    /// What `SESSION.READ` says where another session is at the key, for programs that find it out in another way.
+    ///
+    /// ```
+    /// # use redis_session_client::{Entry, EntryKind, SessionId, Timestamp};
+    /// let reset = Entry::reset(SessionId::new(), Timestamp::now());
+    /// assert!(matches!(reset.kind, EntryKind::Reset { .. }));
+    /// ```
+    pub fn reset(session_id: SessionId, at: Timestamp) -> Entry {
+        Entry {
+            seq: 0,
+            at,
+            kind: EntryKind::Reset { session_id },
         }
-        #[derive(Deserialize)]
-        struct Reset {
-            session_id: SessionId,
+    }
+
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Entry> {
+        let raw = RawEntry::read(reply, mode)?;
+        match mode {
+            Mode::Strict => raw.entry(),
+            Mode::Tolerant => Ok(raw.tolerant_entry()),
         }
+    }
+}
+
+/// An [`Entry`] as the server sent it: for programs that show what they do not know.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{EntryKind, Read, request};
+///
+/// let event = request::read_raw("session:1", Read::after(2)).query(&mut connection)?.remove(0);
+/// assert_eq!((event.seq, event.kind.as_str()), (3, "event"));
+/// assert!(event.json.as_str().starts_with(r#"{"seq":3,"#));
+/// assert!(matches!(event.tolerant_entry().kind, EntryKind::Event(_)));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RawEntry {
+    /// Its seq, as of an [`Entry`].
+    pub seq: u64,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// The word for what it is: `message`, `event`, `checkpoint`, `gap`, `reset`, or one of a newer module.
+    pub kind: String,
+    /// The JSON, byte for byte.
+    pub json: Body,
+}
+
+impl RawEntry {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<RawEntry> {
         let [seq, ms, kind, json] = value::tuple(reply)?;
-        let kind = match value::text(kind)?.as_str() {
-            "message" => EntryKind::Message(value::body(json)?),
-            "event" => EntryKind::Event(value::json(json)?),
-            "checkpoint" => EntryKind::Checkpoint(value::json(json)?),
-            "gap" => {
-                let Gap { from, to } = value::json(json)?;
-                EntryKind::Gap { from, to }
-            }
-            "reset" => {
-                let Reset { session_id } = value::json(json)?;
-                EntryKind::Reset { session_id }
-            }
-            other => EntryKind::Other {
-                kind: other.to_owned(),
-                json: value::body(json)?,
-            },
-        };
-        Ok(Entry {
-            seq: value::count(seq)?,
+        Ok(RawEntry {
+            seq: value::count(seq, mode)?,
             at: Timestamp::from_ms(value::int(ms)?),
-            kind,
+            kind: value::text(kind, mode)?,
+            json: value::body(json, mode)?,
         })
     }
+
+    /// Reads the JSON.
+    ///
+    /// # Errors
+    /// [`SessionError::UnexpectedReply`] if it is not what its kind says.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// # use redis_session_client::{EntryKind, Read, request};
+    /// let message = request::read_raw("session:1", Read::after(0)).query(&mut connection)?.remove(0);
+    /// assert!(matches!(message.entry()?.kind, EntryKind::Message(_)));
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn entry(self) -> Result<Entry> {
+        match self.kind_in(Mode::Strict) {
+            Some(kind) => kind
+                .map(|kind| self.with(kind))
+                .map_err(|error| error.of_command("SESSION.READ")),
+            None => Ok(self.unread()),
+        }
+    }
+
+    /// Reads the JSON tolerantly: what is not what its kind says is [`EntryKind::Other`]; a gap that does not say where it begins and ends
+    /// is one of its own seq, a reset that does not name its session has [`SessionId::unknown`].
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// # use redis_session_client::{EntryKind, Read, request};
+    /// let mut event = request::read_raw("session:1", Read::after(2)).query(&mut connection)?.remove(0);
+    /// event.json = "no JSON".into();
+    /// assert!(matches!(event.tolerant_entry().kind, EntryKind::Other { kind, .. } if kind == "event"));
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn tolerant_entry(self) -> Entry {
+        match self.kind_in(Mode::Tolerant) {
+            Some(Ok(kind)) => self.with(kind),
+            _ => self.unread(),
+        }
+    }
+
+    /// What the JSON says, of the kinds that are more than JSON.
+    fn kind_in(&self, mode: Mode) -> Option<Result<EntryKind>> {
+        let json = self.json.as_bytes();
+        match self.kind.as_str() {
+            "event" => Some(value::object_of(json, mode).map(EntryKind::Event)),
+            "checkpoint" => Some(value::object_of(json, mode).map(EntryKind::Checkpoint)),
+            "gap" => Some(gap(json, self.seq, mode)),
+            "reset" => Some(reset(json, mode)),
+            _ => None,
+        }
+    }
+
+    fn with(&self, kind: EntryKind) -> Entry {
+        Entry {
+            seq: self.seq,
+            at: self.at,
+            kind,
+        }
+    }
+
+    fn unread(self) -> Entry {
+        let (seq, at) = (self.seq, self.at);
+        let kind = match self.kind.as_str() {
+            "message" => EntryKind::Message(self.json),
+            _ => EntryKind::Other {
+                kind: self.kind,
+                json: self.json,
+            },
+        };
+        Entry { seq, at, kind }
+    }
+}
+
+fn gap(json: &[u8], seq: u64, mode: Mode) -> Result<EntryKind> {
+    let mut fields = value::fields(json, mode)?;
+    let ends = fields
+        .sent("from", seq)
+        .and_then(|from| Ok((from, fields.sent("to", seq)?)));
+    let (from, to) = ends.map_err(SessionError::unexpected)?;
+    Ok(EntryKind::Gap { from, to })
+}
+
+fn reset(json: &[u8], mode: Mode) -> Result<EntryKind> {
+    let mut fields = value::fields(json, mode)?;
+    let session_id = fields.sent("session_id", SessionId::unknown());
+    let session_id = session_id.map_err(SessionError::unexpected)?;
+    Ok(EntryKind::Reset { session_id })
 }
 
 /// What `SESSION.MIGRATE` found and did.
@@ -586,6 +725,7 @@ impl Entry {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Migrated {
     /// The layout, or `rdsession` if it was a session already.
     pub format: String,
@@ -601,15 +741,17 @@ pub struct Migrated {
     pub tokens: u64,
     /// How many source keys are gone.
     pub removed: u64,
+    /// Every other field.
+    pub other: Other,
 }
 
 impl Migrated {
-    pub(crate) fn read(reply: Value) -> Result<Migrated> {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Migrated> {
         let mut migrated = Migrated::default();
-        for (name, value) in value::map(reply)? {
+        for (name, value) in value::map(reply, mode)? {
             let field = match name.as_str() {
                 "format" => {
-                    migrated.format = value::text(value)?;
+                    migrated.format = value::or_default(value::text(value, mode), mode)?;
                     continue;
                 }
                 "messages" => &mut migrated.messages,
@@ -618,9 +760,12 @@ impl Migrated {
                 "events" => &mut migrated.events,
                 "tokens" => &mut migrated.tokens,
                 "removed" => &mut migrated.removed,
-                _ => continue,
+                _ => {
+                    migrated.other.insert(name, value::to_json(value));
+                    continue;
+                }
             };
-            *field = value::count(value)?;
+            *field = value::or_default(value::count(value, mode), mode)?;
         }
         Ok(migrated)
     }
@@ -640,11 +785,12 @@ impl Migrated {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct SessionInfo(pub BTreeMap<String, serde_json::Value>);
 
 impl SessionInfo {
-    pub(crate) fn read(reply: Value) -> Result<SessionInfo> {
-        let fields = value::map(reply)?;
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<SessionInfo> {
+        let fields = value::map(reply, mode)?;
         Ok(SessionInfo(
             fields
                 .into_iter()
@@ -682,6 +828,7 @@ impl SessionInfo {
 /// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
+#[non_exhaustive]
 pub struct Limits(pub Other);
 
 impl Limits {
@@ -710,8 +857,8 @@ impl Limits {
 /// assert_eq!(counts.last_seq, Some(9));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
 pub struct EventCounts {
     /// How many.
     pub count: u64,
@@ -719,6 +866,9 @@ pub struct EventCounts {
     pub first_seq: Option<u64>,
     /// The newest one's seq.
     pub last_seq: Option<u64>,
+    /// Every other field.
+    #[serde(flatten)]
+    pub other: Other,
 }
 
 /// Who has the turn.
@@ -735,7 +885,8 @@ pub struct EventCounts {
 /// assert_eq!((lease.agent_id.as_str(), lease.token), ("planner", token));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Lease {
     /// The agent.
     #[serde(rename = "agentId")]
@@ -744,6 +895,9 @@ pub struct Lease {
     pub token: u64,
     /// Until when.
     pub expires_at: Timestamp,
+    /// Every other field.
+    #[serde(flatten)]
+    pub other: Other,
 }
 
 /// A whole session: the document of `SESSION.GET`.
@@ -760,6 +914,7 @@ pub struct Lease {
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct SessionDocument {
     /// The id, for life.
     pub session_id: SessionId,
@@ -808,58 +963,189 @@ pub struct SessionDocument {
 }
 
 impl SessionDocument {
-    pub(crate) fn read(reply: Value) -> Result<SessionDocument> {
-        value::json(reply)
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<SessionDocument> {
+        let bytes = value::bytes(reply)?;
+        value::parse_in(&bytes, mode)
+            .and_then(|fields| SessionDocument::of(fields, mode))
+            .map_err(|error| value::in_json(&error, &bytes))
     }
-}
 
-// By hand, since messages stay as they are written, which serde cannot do beside a flattened rest.
-impl<'de> Deserialize<'de> for SessionDocument {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<SessionDocument, D::Error> {
-        let mut fields: BTreeMap<String, Box<RawValue>> = Deserialize::deserialize(deserializer)?;
-        macro_rules! field {
-            ($name:literal) => {
-                match fields.remove($name) {
-                    Some(raw) => value::parse(raw.get().as_bytes())
-                        .map_err(|error| D::Error::custom(format_args!("{}: {error}", $name)))?,
-                    None => return Err(D::Error::missing_field($name)),
-                }
-            };
-            ($name:literal, $absent:expr) => {
-                match fields.remove($name) {
-                    Some(raw) if raw.get() != "null" => value::parse(raw.get().as_bytes())
-                        .map_err(|error| D::Error::custom(format_args!("{}: {error}", $name)))?,
-                    _ => $absent,
-                }
-            };
-        }
-        let messages: Vec<Box<RawValue>> = field!("messages", Vec::new());
+    /// Messages stay as they are written, which serde cannot do beside fields that it does not know.
+    fn of(mut raw: BTreeMap<String, Box<RawValue>>, mode: Mode) -> serde_json::Result<SessionDocument> {
+        let messages = match raw.remove("messages") {
+            None => Ok(None),
+            Some(messages) => value::parse_in::<Option<Vec<Box<RawValue>>>>(messages.get().as_bytes(), mode),
+        };
+        let messages = match messages {
+            Err(_) if mode.is_tolerant() => None,
+            messages => messages?,
+        };
+        let fields = raw.into_iter().map(|(name, raw)| {
+            let read = value::parse_in(raw.get().as_bytes(), mode);
+            Ok((name, read?))
+        });
+        let mut fields = Fields::new(fields.collect::<serde_json::Result<Other>>()?, mode);
         Ok(SessionDocument {
-            session_id: field!("session_id"),
-            scope: field!("scope", None),
-            alias: field!("alias", None),
-            state: field!("state"),
-            created_at: field!("created_at"),
-            last_activity: field!("last_activity"),
-            expires_at: field!("expires_at", None),
-            closed_at: field!("closed_at", None),
-            version: field!("version"),
-            last_seq: field!("last_seq"),
-            limits: field!("limits", Limits::default()),
-            message_count: field!("message_count"),
-            query_count: field!("query_count", 0),
-            ttl_extended_count: field!("ttl_extended_count", 0),
-            messages: messages.iter().map(|raw| Body::from(raw.get())).collect(),
-            entities_mentioned: field!("entities_mentioned", BTreeMap::new()),
-            agents: field!("agents", Vec::new()),
-            events: field!("events", EventCounts::default()),
-            checkpoints: field!("checkpoints", Vec::new()),
-            lease: field!("lease", None),
-            meta: field!("meta", Other::new()),
-            other: fields
-                .into_iter()
-                .map(|(name, raw)| Ok((name, value::parse(raw.get().as_bytes()).map_err(D::Error::custom)?)))
-                .collect::<std::result::Result<_, D::Error>>()?,
+            session_id: fields.sent("session_id", SessionId::unknown())?,
+            scope: fields.may("scope")?,
+            alias: fields.may("alias")?,
+            state: fields.sent("state", String::new())?,
+            created_at: fields.sent("created_at", UNKNOWN_TIME)?,
+            last_activity: fields.sent("last_activity", UNKNOWN_TIME)?,
+            expires_at: fields.may("expires_at")?,
+            closed_at: fields.may("closed_at")?,
+            version: fields.sent("version", 0)?,
+            last_seq: fields.sent("last_seq", 0)?,
+            limits: fields.may("limits")?,
+            message_count: fields.sent("message_count", 0)?,
+            query_count: fields.may("query_count")?,
+            ttl_extended_count: fields.may("ttl_extended_count")?,
+            messages: messages.iter().flatten().map(|raw| Body::from(raw.get())).collect(),
+            entities_mentioned: fields.objects_by_name("entities_mentioned")?,
+            agents: fields.objects("agents")?,
+            events: fields.may_object("events")?.unwrap_or_default(),
+            checkpoints: fields.objects("checkpoints")?,
+            lease: fields.may_object("lease")?,
+            meta: fields.may("meta")?,
+            other: fields.other(),
         })
     }
 }
+
+impl<'de> Deserialize<'de> for SessionDocument {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<SessionDocument, D::Error> {
+        let fields = Deserialize::deserialize(deserializer)?;
+        SessionDocument::of(fields, Mode::Strict).map_err(serde::de::Error::custom)
+    }
+}
+
+impl FromFields for Entity {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<Entity> {
+        Ok(Entity {
+            entity_id: fields.key("entity_id")?,
+            entity_name: fields.sent("entity_name", String::new())?,
+            entity_type: fields.sent("entity_type", String::new())?,
+            aliases: fields.may("aliases")?,
+            mention_count: fields.sent("mention_count", 0)?,
+            last_mentioned: fields.sent("last_mentioned", UNKNOWN_TIME)?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for StateTransition {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<StateTransition> {
+        Ok(StateTransition {
+            from: fields.key("from")?,
+            to: fields.key("to")?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for Event {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<Event> {
+        Ok(Event {
+            seq: fields.key("seq")?,
+            timestamp: fields.sent("timestamp", UNKNOWN_TIME)?,
+            event_type: fields.sent("type", String::new())?,
+            agent_id: fields.may("agentId")?,
+            change_info: fields.may("changeInfo")?,
+            impact: fields.may("impact")?,
+            state_transition: fields.may_object("stateTransition")?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for Agent {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<Agent> {
+        Ok(Agent {
+            agent_id: fields.key("agentId")?,
+            joined_at: fields.sent("joined_at", UNKNOWN_TIME)?,
+            last_seen: fields.sent("last_seen", UNKNOWN_TIME)?,
+            meta: fields.may("meta")?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for Checkpoint {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<Checkpoint> {
+        Ok(Checkpoint {
+            session_id: fields.sent("sessionId", SessionId::unknown())?,
+            checkpoint_id: fields.key("checkpointId")?,
+            timestamp: fields.sent("timestamp", UNKNOWN_TIME)?,
+            ref_entities: fields.may("refEntities")?,
+            summary: fields.may("summary")?,
+            outcome: fields.may("outcome")?,
+            state: fields.may("state")?,
+            label: fields.may("label")?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for Anchor {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<Anchor> {
+        Ok(Anchor {
+            session_id: fields.key("sessionId")?,
+            outcome: fields.may("outcome")?,
+            checkpoint_id: fields.may("checkpointId")?,
+            key_impacts: fields.may("keyImpacts")?,
+            perf_delta: fields.may("perfDelta")?,
+            timestamp: fields.sent("timestamp", UNKNOWN_TIME)?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for DirectoryEntry {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<DirectoryEntry> {
+        Ok(DirectoryEntry {
+            id: fields.sent("id", SessionId::unknown())?,
+            key: fields.key("key")?,
+            alias: fields.may("alias")?,
+            autoname: fields.may("autoname")?,
+            created_at: fields.sent("created_at", UNKNOWN_TIME)?,
+            last_activity: fields.sent("last_activity", UNKNOWN_TIME)?,
+            state: fields.sent("state", String::new())?,
+            message_count: fields.sent("message_count", 0)?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for EventCounts {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<EventCounts> {
+        Ok(EventCounts {
+            count: fields.may("count")?,
+            first_seq: fields.may("first_seq")?,
+            last_seq: fields.may("last_seq")?,
+            other: fields.other(),
+        })
+    }
+}
+
+impl FromFields for Lease {
+    fn from_fields(mut fields: Fields) -> serde_json::Result<Lease> {
+        Ok(Lease {
+            agent_id: fields.key("agentId")?,
+            token: fields.sent("token", 0)?,
+            expires_at: fields.sent("expires_at", UNKNOWN_TIME)?,
+            other: fields.other(),
+        })
+    }
+}
+
+value::deserialized_from_fields!(
+    Entity,
+    StateTransition,
+    Event,
+    Agent,
+    Checkpoint,
+    Anchor,
+    DirectoryEntry,
+    EventCounts,
+    Lease,
+);

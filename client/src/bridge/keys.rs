@@ -1,5 +1,6 @@
 //! The names of keys. The module never parses one: these are conventions that clients share.
 
+use crate::key::hash_tag;
 use crate::{Result, SessionError, SessionId};
 
 /// The key of a session: `session:<id>`, in a scope `session:{scope}:<id>`.
@@ -45,7 +46,7 @@ pub fn anchor_key(entity_id: &str) -> String {
 /// ```
 pub fn recovery_key(session_key: impl AsRef<[u8]>) -> Result<Vec<u8>> {
     let key = session_key.as_ref();
-    if has_hash_tag(key) {
+    if hash_tag(key).is_some() {
         return Ok([b"checkpoint:", key].concat());
     }
     if key.is_empty() || key.contains(&b'}') {
@@ -59,26 +60,13 @@ pub fn recovery_key(session_key: impl AsRef<[u8]>) -> Result<Vec<u8>> {
 
 /// Whether a part of the key, and not all of it, decides on its slot: what is between the first `{` and the first `}` after it, if there
 /// is anything.
-fn has_hash_tag(key: &[u8]) -> bool {
-    let Some(open) = key.iter().position(|&byte| byte == b'{') else {
-        return false;
-    };
-    let close = key[open + 1..].iter().position(|&byte| byte == b'}');
-    close.is_some_and(|length| length > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// What decides on the slot.
     fn tag(key: &[u8]) -> &[u8] {
-        if !has_hash_tag(key) {
-            return key;
-        }
-        let open = key.iter().position(|&byte| byte == b'{').unwrap();
-        let close = key[open..].iter().position(|&byte| byte == b'}').unwrap();
-        &key[open + 1..open + close]
+        hash_tag(key).unwrap_or(key)
     }
 
     #[test]

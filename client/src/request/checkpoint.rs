@@ -160,7 +160,7 @@ pub fn checkpoint_get(key: impl AsRef<[u8]>, id: u64) -> Request<Option<Checkpoi
     begin_group("SESSION.CHECKPOINT", "GET", key)
         .arg(id)
         .reads()
-        .replied(|reply| value::optional(reply, value::json))
+        .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
 /// `SESSION.CHECKPOINT LIST`: the checkpoints, oldest first.
@@ -172,7 +172,7 @@ pub fn checkpoint_get(key: impl AsRef<[u8]>, id: u64) -> Request<Option<Checkpoi
 pub fn checkpoint_list(key: impl AsRef<[u8]>) -> Request<Vec<Checkpoint>> {
     begin_group("SESSION.CHECKPOINT", "LIST", key)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// `GET`: the recovery reference that `CHECKPOINT CREATE … STORE` left at a key of its own.
@@ -184,7 +184,7 @@ pub fn checkpoint_list(key: impl AsRef<[u8]>) -> Request<Vec<Checkpoint>> {
 pub fn recovery_reference(key: impl AsRef<[u8]>) -> Request<Option<Checkpoint>> {
     begin("GET", key)
         .reads()
-        .replied(|reply| value::optional(reply, value::json))
+        .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
 /// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
@@ -451,7 +451,7 @@ pub fn anchor_get(key: impl AsRef<[u8]>, session_id: Option<&str>) -> Request<Ve
     begin_group("SESSION.ANCHOR", "GET", key)
         .options(&options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 has_write_options!(NewCheckpoint, Fork);

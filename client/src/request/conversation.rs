@@ -711,7 +711,7 @@ pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
         .arg(&range.stop)
         .options(&range.options)
         .reads()
-        .replied(|reply| value::list(reply, value::body))
+        .replied(|reply, mode| value::list(reply, mode, value::body))
 }
 
 /// `SESSION.RANGE … WITHMETA`: bodies with seq, time, role and tokens.
@@ -722,7 +722,7 @@ pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
 /// ```
 pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: Range) -> Request<Vec<StoredMessage>> {
     which.options.flag("WITHMETA");
-    range(key, which).reading(|reply| value::list(reply, stored_message))
+    range(key, which).reading(|reply, mode| value::list(reply, mode, stored_message))
 }
 
 /// What fits the model: `SESSION.CONTEXT`.
@@ -808,7 +808,7 @@ pub fn context(key: impl AsRef<[u8]>, options: ContextOptions) -> Request<Option
     begin("SESSION.CONTEXT", key)
         .options(&options.options)
         .reads()
-        .replied(|reply| value::optional(reply, Context::read))
+        .replied(|reply, mode| value::optional(reply, mode, Context::read))
 }
 
 /// `SESSION.GET`: the whole session, or its newest messages only. O(N) in the messages replied.
@@ -825,7 +825,7 @@ pub fn get(key: impl AsRef<[u8]>, newest_messages: Option<u32>) -> Request<Optio
     begin("SESSION.GET", key)
         .options(&options)
         .reads()
-        .replied(|reply| value::optional(reply, SessionDocument::read))
+        .replied(|reply, mode| value::optional(reply, mode, SessionDocument::read))
 }
 
 /// A read that extends the session: `SESSION.GETEX`.
@@ -905,7 +905,7 @@ pub fn getex(key: impl AsRef<[u8]>, getex: GetEx) -> Request<Option<SessionDocum
     if let Some(expiry) = getex.expiry {
         expiry.write(&mut command.cmd);
     }
-    command.replied(|reply| value::optional(reply, SessionDocument::read))
+    command.replied(|reply, mode| value::optional(reply, mode, SessionDocument::read))
 }
 
 /// `SESSION.INFO`: the scalars, without content. O(1).
@@ -917,7 +917,7 @@ pub fn getex(key: impl AsRef<[u8]>, getex: GetEx) -> Request<Option<SessionDocum
 pub fn info(key: impl AsRef<[u8]>) -> Request<Option<SessionInfo>> {
     begin("SESSION.INFO", key)
         .reads()
-        .replied(|reply| value::optional(reply, SessionInfo::read))
+        .replied(|reply, mode| value::optional(reply, mode, SessionInfo::read))
 }
 
 /// `SESSION.LEN`: how many messages. O(1).
@@ -1074,7 +1074,7 @@ pub fn pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Request<Vec<Body>
         .arg("COUNT")
         .arg(count)
         .write_options(&write)
-        .replied(|reply| value::list(reply, value::body))
+        .replied(|reply, mode| value::list(reply, mode, value::body))
 }
 
 /// `SESSION.REMOVE`: removes messages, calls with their answers; how many.

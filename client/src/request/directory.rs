@@ -14,7 +14,7 @@ pub fn index_resolve(index: impl AsRef<[u8]>, alias_or_id: impl AsRef<str>) -> R
     begin_group("SESSION.INDEX", "RESOLVE", index)
         .arg(alias_or_id.as_ref())
         .reads()
-        .replied(|reply| value::optional(reply, Resolved::read))
+        .replied(|reply, mode| value::optional(reply, mode, Resolved::read))
 }
 
 /// Which sessions of a directory: `SESSION.INDEX LIST`.
@@ -89,7 +89,7 @@ pub fn index_list(index: impl AsRef<[u8]>, query: IndexQuery) -> Request<Vec<Dir
     begin_group("SESSION.INDEX", "LIST", index)
         .options(&query.options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// A session to be registered, or renamed: `SESSION.INDEX ADD`.
@@ -156,7 +156,7 @@ pub fn index_add(index: impl AsRef<[u8]>, key: impl AsRef<[u8]>, add: IndexAdd) 
     begin_group("SESSION.INDEX", "ADD", index)
         .arg(key.as_ref())
         .options(&add.options)
-        .replied(|reply| value::int(reply).map(|number| number == 1))
+        .replied(value::is_one)
 }
 
 /// `SESSION.INDEX LEN`: how many sessions of a directory there are.

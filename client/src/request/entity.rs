@@ -138,7 +138,7 @@ pub fn entity_get(key: impl AsRef<[u8]>, id: impl AsRef<str>) -> Request<Option<
     begin_group("SESSION.ENTITY", "GET", key)
         .arg(id.as_ref())
         .reads()
-        .replied(|reply| value::optional(reply, value::json))
+        .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
 /// Which entities: `SESSION.ENTITY LIST`.
@@ -201,7 +201,7 @@ pub fn entity_list(key: impl AsRef<[u8]>, query: EntityQuery) -> Request<Vec<Ent
     begin_group("SESSION.ENTITY", "LIST", key)
         .options(&query.options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// `SESSION.ENTITY FORGET`: removes entities; how many.
@@ -228,7 +228,7 @@ pub fn entity_resolve(key: impl AsRef<[u8]>, word: impl AsRef<str>) -> Request<O
     begin_group("SESSION.ENTITY", "RESOLVE", key)
         .arg(word.as_ref())
         .reads()
-        .replied(|reply| value::optional(reply, value::json))
+        .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
 /// `SESSION.ENTITY RESOLVE … ALL`: every candidate, the most recently mentioned first. `or_any`: all entities where a word names none.
@@ -247,7 +247,7 @@ pub fn entity_candidates(key: impl AsRef<[u8]>, word: impl AsRef<str>, or_any: b
         .arg(word.as_ref())
         .options(&options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 has_write_options!(Mention);

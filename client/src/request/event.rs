@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use redis::Value;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms};
 use super::{Options, Request, Write, begin, begin_group};
-use crate::{Agent, Entry, Event, HandedOff, Result, Timestamp, value};
+use crate::{Agent, Entry, Event, HandedOff, RawEntry, Timestamp, value};
 
 /// Something to be recorded: `SESSION.EVENT ADD`.
 ///
@@ -287,7 +286,7 @@ pub fn event_range(key: impl AsRef<[u8]>, query: EventQuery) -> Request<Vec<Even
         .arg(&query.stop)
         .options(&query.options)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// `SESSION.EVENT LEN`: how many events. O(1).
@@ -355,7 +354,7 @@ pub fn agent_join(key: impl AsRef<[u8]>, join: Join) -> Request<bool> {
         .arg(&join.agent)
         .options(&join.options)
         .write_options(&join.write)
-        .replied(is_one)
+        .replied(value::is_one)
 }
 
 /// `SESSION.AGENT LEAVE`: removes an agent, and ends its lease; whether it was there.
@@ -368,7 +367,7 @@ pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: Write) 
     begin_group("SESSION.AGENT", "LEAVE", key)
         .arg(agent.as_ref())
         .write_options(&write)
-        .replied(is_one)
+        .replied(value::is_one)
 }
 
 /// `SESSION.AGENT LIST`: the agents. O(N).
@@ -380,7 +379,7 @@ pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: Write) 
 pub fn agent_list(key: impl AsRef<[u8]>) -> Request<Vec<Agent>> {
     begin_group("SESSION.AGENT", "LIST", key)
         .reads()
-        .replied(|reply| value::list(reply, value::json))
+        .replied(|reply, mode| value::list(reply, mode, value::object))
 }
 
 /// From one agent to another: `SESSION.AGENT HANDOFF`.
@@ -467,11 +466,7 @@ pub fn agent_lease(key: impl AsRef<[u8]>, agent: impl AsRef<str>, turn: Duration
 pub fn agent_release(key: impl AsRef<[u8]>, token: u64) -> Request<()> {
     begin_group("SESSION.AGENT", "RELEASE", key)
         .arg(token)
-        .replied(|reply| value::int(reply).map(|_| ()))
-}
-
-fn is_one(reply: Value) -> Result<bool> {
-    value::int(reply).map(|number| number == 1)
+        .replied(|reply, _| value::int(reply).map(|_| ()))
 }
 
 /// What came after a seq: `SESSION.READ`.
@@ -590,7 +585,17 @@ pub fn read(key: impl AsRef<[u8]>, read: Read) -> Request<Vec<Entry>> {
         .arg(&read.seq)
         .options(&read.options)
         .reads()
-        .replied(|reply| value::list(reply, Entry::read))
+        .replied(|reply, mode| value::list(reply, mode, Entry::read))
+}
+
+/// `SESSION.READ`, its entries as the server sent them.
+///
+/// ```
+/// # use redis_session_client::{Read, request};
+/// assert_eq!(request::read_raw("k", Read::from_now()).command().name(), "SESSION.READ");
+/// ```
+pub fn read_raw(key: impl AsRef<[u8]>, which: Read) -> Request<Vec<RawEntry>> {
+    read(key, which).reading(|reply, mode| value::list(reply, mode, RawEntry::read))
 }
 
 /// As [`agent_lease`], until a time in place of for a time.

@@ -26,6 +26,7 @@ pub use write::*;
 use redis::{Arg, Cmd, ToRedisArgs, Value};
 
 use crate::Result;
+use crate::value::{Mode, Reader};
 
 /// One command, ready to be sent, and how its reply is read.
 ///
@@ -45,7 +46,31 @@ use crate::Result;
 #[derive(Debug, Clone)]
 pub struct Request<T> {
     pub(crate) command: Command,
-    pub(crate) read: fn(Value) -> Result<T>,
+    pub(crate) reply: ReplyOf<T>,
+}
+
+/// How a reply is read.
+#[derive(Debug)]
+pub(crate) struct ReplyOf<T> {
+    reader: Reader<T>,
+    mode: Mode,
+}
+
+impl<T> Clone for ReplyOf<T> {
+    fn clone(&self) -> ReplyOf<T> {
+        *self
+    }
+}
+
+impl<T> Copy for ReplyOf<T> {}
+
+impl<T> ReplyOf<T> {
+    pub(crate) fn read(self, reply: Value) -> Result<T> {
+        match reply {
+            Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
+            reply => (self.reader)(reply, self.mode),
+        }
+    }
 }
 
 /// What is sent, and where to.
@@ -60,10 +85,18 @@ pub struct Request<T> {
 #[derive(Debug, Clone)]
 pub struct Command {
     cmd: Cmd,
-    /// Which argument is the key: of group commands the second, of all others the first.
-    key_at: usize,
+    key: Key,
     is_read: bool,
     is_repeatable: bool,
+}
+
+/// By which key a command is routed.
+#[derive(Debug, Clone)]
+enum Key {
+    /// This argument: of group commands the second, of all others the first.
+    At(usize),
+    /// One that was named beside the command.
+    Given(Vec<u8>),
 }
 
 impl Command {
@@ -85,7 +118,20 @@ impl Command {
     /// assert_eq!(request::entity_get("k", "e").command().key(), b"k");
     /// ```
     pub fn key(&self) -> &[u8] {
-        argument(&self.cmd, self.key_at)
+        match &self.key {
+            Key::At(at) => argument(&self.cmd, *at),
+            Key::Given(key) => key,
+        }
+    }
+
+    /// The slot of its key: see [`key_slot`](crate::key_slot).
+    ///
+    /// ```
+    /// # use redis_session_client::{key_slot, request};
+    /// assert_eq!(request::len("session:{acme}:1").command().slot(), key_slot("acme"));
+    /// ```
+    pub fn slot(&self) -> u16 {
+        crate::key_slot(self.key())
     }
 
     /// Whether it writes nothing, so that a replica may answer it.
@@ -116,7 +162,11 @@ impl Command {
     /// assert_eq!(request::entity_get("k", "e").command().name(), "SESSION.ENTITY GET");
     /// ```
     pub fn name(&self) -> String {
-        let words = (0..self.key_at).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
+        let words = match self.key {
+            Key::At(at) => at,
+            Key::Given(_) => 1,
+        };
+        let words = (0..words).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
         words.collect::<Vec<_>>().join(" ")
     }
 }
@@ -160,7 +210,24 @@ impl<T> Request<T> {
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn read(&self, reply: Value) -> Result<T> {
-        read_reply(reply, self.read).map_err(|error| error.of_command(&self.command.name()))
+        let reply = self.reply.read(reply);
+        reply.map_err(|error| error.of_command(&self.command.name()))
+    }
+
+    /// Reads replies tolerantly: what cannot be read keeps nothing else from being read. See [`tolerant`](crate::tolerant).
+    ///
+    /// ```
+    /// # use redis_session_client::{Read, request};
+    /// let read = request::read("k", Read::after(0));
+    /// let entry = |seq| redis::Value::Array(vec![seq, redis::Value::Int(0), redis::Value::Okay, redis::Value::Okay]);
+    /// let reply = redis::Value::Array(vec![entry(redis::Value::Int(1)), entry(redis::Value::Nil)]);
+    /// assert!(read.read(reply.clone()).is_err());
+    /// assert_eq!(read.tolerant().read(reply)?.len(), 1);
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn tolerant(mut self) -> Request<T> {
+        self.reply.mode = Mode::Tolerant;
+        self
     }
 
     /// Sends it and reads the reply.
@@ -215,10 +282,13 @@ impl<T> Request<T> {
     }
 
     /// The same command with its reply read another way.
-    pub(crate) fn reading<U>(self, read: fn(Value) -> Result<U>) -> Request<U> {
+    pub(crate) fn reading<U>(self, read: Reader<U>) -> Request<U> {
         Request {
             command: self.command,
-            read,
+            reply: ReplyOf {
+                reader: read,
+                mode: self.reply.mode,
+            },
         }
     }
 }
@@ -229,7 +299,7 @@ fn begin(name: &str, key: impl AsRef<[u8]>) -> Command {
     cmd.arg(key.as_ref());
     Command {
         cmd,
-        key_at: 1,
+        key: Key::At(1),
         is_read: false,
         is_repeatable: false,
     }
@@ -241,10 +311,53 @@ fn begin_group(group: &str, subcommand: &str, key: impl AsRef<[u8]>) -> Command 
     cmd.arg(subcommand).arg(key.as_ref());
     Command {
         cmd,
-        key_at: 2,
+        key: Key::At(2),
         is_read: false,
         is_repeatable: false,
     }
+}
+
+/// Any command, routed by this key as the `SESSION.*` commands are: in a cluster to the primary of its slot. Its reply is what redis-rs
+/// hands over.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::request;
+///
+/// let mut usage = redis::cmd("MEMORY");
+/// usage.arg("USAGE").arg("session:1");
+/// let bytes = request::raw(usage, "session:1").query(&mut connection)?;
+/// assert!(matches!(bytes, redis::Value::Int(1..)));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub fn raw(cmd: Cmd, key: impl AsRef<[u8]>) -> Request<Value> {
+    let command = Command {
+        cmd,
+        key: Key::Given(key.as_ref().to_vec()),
+        is_read: false,
+        is_repeatable: false,
+    };
+    command.replied(|reply, _| Ok(reply))
+}
+
+/// The same for a command that writes nothing: a replica may answer it, and it may be sent again.
+///
+/// ```
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::request;
+///
+/// let mut kind = redis::cmd("TYPE");
+/// kind.arg("session:1");
+/// let kind = request::raw_read(kind, "session:1").query(&mut connection)?;
+/// assert_eq!(kind, redis::Value::SimpleString("rdsession".into()));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+pub fn raw_read(cmd: Cmd, key: impl AsRef<[u8]>) -> Request<Value> {
+    let mut request = raw(cmd, key);
+    request.command.is_read = true;
+    request
 }
 
 impl Command {
@@ -270,8 +383,14 @@ impl Command {
         self
     }
 
-    fn replied<T>(self, read: fn(Value) -> Result<T>) -> Request<T> {
-        Request { command: self, read }
+    fn replied<T>(self, reader: Reader<T>) -> Request<T> {
+        Request {
+            command: self,
+            reply: ReplyOf {
+                reader,
+                mode: Mode::Strict,
+            },
+        }
     }
 }
 
@@ -325,13 +444,6 @@ impl Options {
                 cmd.arg(value.as_slice());
             }
         }
-    }
-}
-
-pub(crate) fn read_reply<T>(reply: Value, read: fn(Value) -> Result<T>) -> Result<T> {
-    match reply {
-        Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
-        reply => read(reply),
     }
 }
 

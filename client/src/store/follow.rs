@@ -9,7 +9,7 @@ use futures_util::Stream;
 use super::SessionStore;
 use super::connect::Connect;
 use crate::request::{self, Read};
-use crate::{Entry, EntryKind, Result};
+use crate::{Entry, EntryKind, ReadCursor, Result};
 
 /// How long one read waits. Between two of them the connection shows whether it lives.
 const BLOCK: Duration = Duration::from_secs(5);
@@ -50,10 +50,8 @@ pub struct Follow<C: Connect> {
     key: Vec<u8>,
     /// What was handed out up to here.
     position: u64,
-    /// What was read up to here.
-    read_up_to: u64,
-    /// What is missing was told up to here, though not all that stands in between was read.
-    missing_up_to: u64,
+    /// What was read.
+    cursor: ReadCursor,
     ready: VecDeque<Entry>,
     kinds: Kinds,
     connection: Option<C::Connection>,
@@ -80,8 +78,7 @@ impl<C: Connect> Follow<C> {
             store,
             key,
             position: after_seq,
-            read_up_to: after_seq,
-            missing_up_to: 0,
+            cursor: ReadCursor::after(after_seq),
             ready: VecDeque::new(),
             kinds: Kinds::All,
             connection: None,
@@ -171,7 +168,7 @@ impl<C: Connect> Follow<C> {
             if entries.is_empty() && !connections.may_wait() {
                 tokio::time::sleep(connections.retry.longest_wait).await;
             }
-            self.take(entries);
+            self.ready.extend(self.cursor.take(entries, COUNT));
         }
     }
 
@@ -198,26 +195,6 @@ impl<C: Connect> Follow<C> {
         }))
     }
 
-    fn take(&mut self, entries: Vec<Entry>) {
-        let is_recorded = |entry: &&Entry| !matches!(entry.kind, EntryKind::Gap { .. } | EntryKind::Reset { .. });
-        let is_cut_short = entries.iter().filter(is_recorded).count() >= COUNT as usize;
-        for entry in entries {
-            match entry.kind {
-                // What follows is of another session, with seqs of its own.
-                EntryKind::Reset { .. } => (self.read_up_to, self.missing_up_to) = (0, 0),
-                // The rest of one that was told.
-                EntryKind::Gap { to, .. } if to <= self.missing_up_to => continue,
-                EntryKind::Gap { to, .. } => self.missing_up_to = to,
-                _ => self.read_up_to = self.read_up_to.max(entry.seq),
-            }
-            self.ready.push_back(entry);
-        }
-        // A gap may span more than one reply holds: what stands inside it and was not in this one is still to be read.
-        if !is_cut_short {
-            self.read_up_to = self.read_up_to.max(self.missing_up_to);
-        }
-    }
-
     fn handed_out(&mut self, entry: &Entry) {
         match entry.kind {
             EntryKind::Reset { .. } => self.position = 0,
@@ -226,13 +203,13 @@ impl<C: Connect> Follow<C> {
             _ => self.position = self.position.max(entry.seq),
         }
         if self.ready.is_empty() {
-            self.position = self.read_up_to;
+            self.position = self.cursor.position();
         }
     }
 
     /// One read that waits; nothing came if it is empty.
     async fn read(&mut self) -> Result<Vec<Entry>> {
-        let read = Read::after(self.read_up_to).count(COUNT);
+        let read = Read::after(self.cursor.position()).count(COUNT);
         let read = match self.store.shared.connections.may_wait() {
             true => read.block(BLOCK),
             false => read,

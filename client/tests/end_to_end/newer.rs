@@ -72,8 +72,14 @@ fn strange_values() -> Vec<Value> {
     values
 }
 
-fn is_read_without_panic<T>(request: &Request<T>) {
+fn is_read_without_panic<T: Clone>(request: &Request<T>) {
     for value in strange_values() {
+        let tolerant = request.clone().tolerant();
+        match (request.read(value.clone()), tolerant.read(value.clone())) {
+            (Ok(_), Err(error)) => panic!("{value:.200?}: tolerance refuses what strictness reads: {error}"),
+            (_, Err(SessionError::UnexpectedReply { command, .. })) => assert_eq!(command, request.command().name()),
+            _ => {}
+        }
         match request.read(value.clone()) {
             Ok(_) | Err(SessionError::NoSession(_)) => {}
             Err(SessionError::UnexpectedReply { command, .. }) => assert_eq!(command, request.command().name()),
@@ -193,6 +199,116 @@ fn what_a_newer_module_tells_beside_is_kept_or_passed_over() {
     let error = c.session_clear("k", Write::new()).expect_err("a new word");
     assert!(matches!(&error, SessionError::Redis(error) if error.code() == Some("NEWWORD")));
     assert!(error.to_string().contains("something new"), "{error}");
+}
+
+/// What programs may refuse, those that show sessions must not: they read the rest.
+#[test]
+fn a_tolerant_reading_keeps_what_it_can_read() {
+    let tuple = |items: &[Value]| Value::Array(items.to_vec());
+    let entry = |seq, kind: &str, json: &[u8]| {
+        tuple(&[
+            Value::Int(seq),
+            Value::Int(5),
+            bulk(kind),
+            Value::BulkString(json.into()),
+        ])
+    };
+    let reply = tuple(&[
+        entry(1, "message", b"{\"content\":\"\xff\"}"),
+        entry(2, "event", br#"{"seq":2,"type":"x","agentId":7,"new":{"a":"\ud83d"}}"#),
+        entry(3, "event", b"[]"),
+        entry(4, "checkpoint", br#"{"checkpointId":4,"label":null}"#),
+        entry(9, "gap", b"no JSON"),
+        entry(0, "reset", b"{}"),
+        entry(10, "vote", b"\xff"),
+        tuple(&[Value::Int(11)]),
+        Value::Nil,
+    ]);
+    let read = request::read("k", Read::after(0));
+    assert!(matches!(
+        read.read(reply.clone()),
+        Err(SessionError::UnexpectedReply { .. })
+    ));
+    let entries = read.tolerant().read(reply.clone()).expect("entries");
+    assert_eq!(
+        entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 9, 0, 10]
+    );
+    assert!(matches!(&entries[0].kind, EntryKind::Message(body) if body.as_bytes() == b"{\"content\":\"\xff\"}"));
+    let EntryKind::Event(event) = &entries[1].kind else {
+        panic!("{entries:?}")
+    };
+    assert_eq!(
+        (event.event_type.as_str(), event.timestamp, &event.agent_id),
+        ("x", Timestamp::from_ms(0), &None)
+    );
+    assert_eq!(
+        (&event.other["new"], &event.other["agentId"]),
+        (&json!({"a": "\u{fffd}"}), &json!(7))
+    );
+    assert!(matches!(&entries[2].kind, EntryKind::Other { kind, json } if kind == "event" && json.as_bytes() == b"[]"));
+    assert!(
+        matches!(&entries[3].kind, EntryKind::Checkpoint(at) if at.checkpoint_id == 4 && at.session_id == SessionId::unknown())
+    );
+    assert!(matches!(entries[4].kind, EntryKind::Gap { from: 9, to: 9 }));
+    assert!(matches!(entries[5].kind, EntryKind::Reset { session_id } if session_id == SessionId::unknown()));
+    let raw = request::read_raw("k", Read::after(0))
+        .tolerant()
+        .read(reply)
+        .expect("entries");
+    assert_eq!(
+        (raw.len(), raw[6].kind.as_str(), raw[6].json.as_bytes()),
+        (7, "vote", &b"\xff"[..])
+    );
+
+    let listed = tuple(&[
+        bulk(r#"{"key":"a","id":"no id","created_at":"yesterday","message_count":2,"state":"working","new":1}"#),
+        bulk(r#"{"id":"x"}"#),
+    ]);
+    let list = request::index_list("k", IndexQuery::all());
+    assert!(list.read(listed.clone()).is_err());
+    let listed = list.tolerant().read(listed).expect("entries");
+    assert_eq!(
+        (listed.len(), listed[0].key.as_str(), listed[0].message_count),
+        (1, "a", 2)
+    );
+    assert_eq!(
+        (&listed[0].other["id"], &listed[0].other["new"]),
+        (&json!("no id"), &json!(1))
+    );
+
+    let document = bulk(&format!(
+        r#"{{"session_id":"{ID}","messages":[{{"role":"user", "content":"\ud83d"}}],"version":"many","agents":[{{}},{{"agentId":"a"}}]}}"#
+    ));
+    let get = request::get("k", None);
+    assert!(get.read(document.clone()).is_err());
+    let document = get.tolerant().read(document).expect("a document").expect("the session");
+    assert_eq!((document.session_id.to_string().as_str(), document.version), (ID, 0));
+    assert_eq!(document.messages[0].as_str(), r#"{"role":"user", "content":"\ud83d"}"#);
+    assert_eq!((document.agents.len(), document.agents[0].agent_id.as_str()), (1, "a"));
+    assert_eq!(document.other["version"], json!("many"));
+}
+
+/// The module takes 128 levels, one more than serde_json does by itself; a document puts more around them.
+#[test]
+fn what_is_nested_as_deep_as_the_module_takes_it_is_read() {
+    let server = redis_session_tests::Server::start();
+    let mut c = redis::Client::open(server.url())
+        .expect("a URL")
+        .get_connection()
+        .expect("a connection");
+    let deep = format!("{{\"a\":{}1{}}}", "[".repeat(127), "]".repeat(127));
+    c.session_append("k", [deep.as_str()]).expect("appended");
+    let meta = redis::cmd("SESSION.META").arg("k").arg(&deep).to_owned();
+    request::raw(meta, "k").query(&mut c).expect("merged");
+    let document = c.session_get("k", None).expect("a reply").expect("the session");
+    assert!(document.meta["a"].is_array());
+    let message = document.messages[0].message().expect("a message");
+    assert!(message.other["a"].is_array());
+    assert_eq!(
+        tolerant::json(deep.replace('[', "[[").replace(']', "]]").as_bytes()),
+        None
+    );
 }
 
 /// What is not Redis at all.

@@ -21,7 +21,7 @@ use super::snapshot::{self, Ended, command};
 use super::source::{Commands, Node, Subscription};
 use super::{Options, RedisSource, SinkError, SinkReport, SinkWarning, SnapshotSink};
 use crate::bridge::recovery_key;
-use crate::value;
+use crate::value::{self, Mode};
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(15);
@@ -232,7 +232,10 @@ impl Sink {
         }
         scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("rdsession");
         let [cursor, keys] = value::tuple(commands.at_node(scan, node).await?)?;
-        Ok((value::bytes(cursor)?, value::list(keys, value::bytes)?))
+        Ok((
+            value::bytes(cursor)?,
+            value::list(keys, Mode::Strict, |key, _| value::bytes(key))?,
+        ))
     }
 
     /// Which of these sessions are closed and failed. Most are neither, so first of all that is asked, of many at once.
@@ -381,6 +384,6 @@ async fn setting(commands: &mut Commands, name: &str) -> Option<String> {
         .at_node(command("CONFIG", &[b"GET", name.as_bytes()]), &Node::Only)
         .await
         .ok()?;
-    let (_, told) = value::map(reply).ok()?.into_iter().next()?;
-    value::text(told).ok()
+    let (_, told) = value::map(reply, Mode::Strict).ok()?.into_iter().next()?;
+    value::text(told, Mode::Strict).ok()
 }

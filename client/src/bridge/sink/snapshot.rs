@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::SinkError;
 use super::source::Commands;
-use crate::{SessionError, SessionId, Timestamp, value};
+use crate::{SessionError, SessionId, Timestamp, value, value::Mode};
 
 /// A closed session and the checkpoint that closed it. What makes a row of the table, and only one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,10 +54,10 @@ pub(super) async fn closed_at(
         reply => reply?,
     };
     let (mut id, mut closed_at) = (None, None);
-    for (name, field) in value::map(reply)? {
+    for (name, field) in value::map(reply, Mode::Strict)? {
         match name.as_str() {
-            "session_id" => id = Some(value::text(field)?.parse::<SessionId>()?),
-            "closed_at" => closed_at = value::optional(field, value::text)?,
+            "session_id" => id = Some(value::text(field, Mode::Strict)?.parse::<SessionId>()?),
+            "closed_at" => closed_at = value::optional(field, Mode::Strict, value::text)?,
             _ => {}
         }
     }
@@ -76,7 +76,7 @@ pub(super) async fn ended(commands: &mut Commands, key: &[u8]) -> Result<Option<
     let Some(newest) = value::array(list)?.pop() else {
         return Ok(None);
     };
-    let Closing { checkpoint_id, outcome } = value::json(newest)?;
+    let Closing { checkpoint_id, outcome } = value::json(newest, Mode::Strict)?;
     Ok(outcome.map(|outcome| Ended {
         session_id,
         checkpoint_id,
@@ -107,22 +107,22 @@ pub(super) async fn read(
     // What somebody else keeps at that key is no reference, and no reason to lose the session.
     let reference = next()
         .ok()
-        .and_then(|reply| value::text(reply).ok())
+        .and_then(|reply| value::text(reply, Mode::Strict).ok())
         .filter(|text| serde_json::from_str::<&RawValue>(text).is_ok());
     if document == Value::Nil || checkpoint == Value::Nil {
         return Ok(None);
     }
-    let document = value::text(document)?;
+    let document = value::text(document, Mode::Strict)?;
     let identity: Identity = serde_json::from_str(&document)
         .map_err(|error| SessionError::unexpected(format_args!("{error} in SESSION.GET")))?;
     if identity.session_id != ended.session_id || identity.closed_at != Some(ended.closed_at) {
         return Ok(None);
     }
-    let events = value::list(events, value::text)?;
+    let events = value::list(events, Mode::Strict, value::text)?;
     Ok(Some(Snapshot {
         document,
         events: format!("[{}]", events.join(",")),
-        checkpoint: value::text(checkpoint)?,
+        checkpoint: value::text(checkpoint, Mode::Strict)?,
         reference,
     }))
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::SinkError;
-use crate::value;
+use crate::value::{self, Mode};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -293,7 +293,7 @@ impl Commands {
             let [host, port] = value::tuple(primary)?;
             let port = u16::try_from(value::int(port)?)
                 .map_err(|_| crate::SessionError::unexpected("a port beyond 65535 in CLUSTER SLOTS"))?;
-            let host = value::optional(host, value::text)?.unwrap_or_default();
+            let host = value::optional(host, Mode::Strict, value::text)?.unwrap_or_default();
             if !primaries.contains(&(host.clone(), port)) {
                 primaries.push((host, port));
             }
