@@ -25,6 +25,9 @@
 //! | `pipeline.rs` | [`Pipeline`]: many in one round trip |
 //! | `store/` | `SessionStore`, `SessionHandle`, `Turn`, `Follow`, with `tokio-comp`: what a program holds |
 //! | `connection.rs` | [`SessionConnection`], [`AsyncSessionConnection`]: where commands go, cluster routing |
+//! | [`route`] | any command to wherever its key is, and the nodes of a cluster one by one |
+//! | [`tolerant`] | reading replies without failing as a whole |
+//! | `cursor.rs` | [`ReadCursor`]: how far a reader of `SESSION.READ` is |
 //! | `reply.rs`, `message.rs`, `id.rs`, `time.rs` | what is replied, typed |
 //! | `error.rs` | [`SessionError`]: a variant for each error word |
 #![cfg_attr(
@@ -52,6 +55,7 @@ mod message;
 mod pipeline;
 mod reply;
 pub mod request;
+pub mod route;
 #[cfg(feature = "tokio-comp")]
 mod store;
 mod time;
