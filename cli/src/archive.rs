@@ -19,11 +19,11 @@ use std::io::{self, Write};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use redis::{Cmd, Value};
+use redis_session_client::tolerant::{bytes, int};
 use redis_session_client::{request, EventQuery};
 use redis_session_core::time::{iso_8601, parse_iso_8601, MAX_TIME_MS};
 use serde::Deserialize;
 
-use crate::connection::{bytes, int};
 use crate::term::text::key_text;
 
 /// What is written, and the newest that is read.

@@ -58,12 +58,6 @@ impl Refusal {
         self.code == code
     }
 
-    /// The address of an `ASK 3999 host:port`.
-    pub fn asked_address(&self) -> Option<(String, u16)> {
-        let (host, port) = self.text.rsplit_once(' ')?.1.rsplit_once(':')?;
-        self.is("ASK").then_some((host.to_owned(), port.parse().ok()?))
-    }
-
     /// The slot is elsewhere, now or for this one key.
     pub fn is_redirection(&self) -> bool {
         ["MOVED", "ASK", "TRYAGAIN"].contains(&self.code.as_str())

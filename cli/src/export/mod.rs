@@ -16,10 +16,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use redis::Cmd;
-use serde::Deserialize;
+use redis_session_client::tolerant::{bytes, int};
+use redis_session_client::{request, IndexQuery};
 
 use crate::archive::{self, Kind};
-use crate::connection::{self, array, bytes, int, Router};
+use crate::connection::{self, Link, Place, Router, Scan};
 use crate::failure::{Failure, Refusal, Result};
 use crate::session::directory;
 use crate::stop;
@@ -29,7 +30,7 @@ use crate::Outcome;
 use sink::Sink;
 
 /// Keys that SCAN looks at in one go: half a millisecond of the server's time.
-const PAGE: u64 = 500;
+const PAGE: usize = 500;
 
 /// What is asked for in one round trip: so many keys, of so many bytes in the server's memory, but one at least.
 const KEYS_AT_ONCE: usize = 200;
@@ -124,11 +125,11 @@ impl Exporter<'_> {
     /// Everything that SCAN finds.
     fn walk(&mut self) -> Result<()> {
         for _ in 0..WALKS_AT_MOST {
-            for address in self.router.addresses() {
-                let size = self.router.at(&address)?.must(&redis::cmd("DBSIZE"))?;
+            for node in self.router.nodes() {
+                let size = self.router.at(&node)?.must(&redis::cmd("DBSIZE"))?;
                 self.progress.add_total(int(&size).unwrap_or(0) as u64);
                 for kind in Kind::ALL {
-                    self.scan(&address, kind)?;
+                    self.scan(&node, kind)?;
                 }
             }
             if stop::is_requested() {
@@ -144,30 +145,17 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    fn scan(&mut self, address: &(String, u16), kind: Kind) -> Result<()> {
-        let mut cursor = b"0".to_vec();
+    fn scan(&mut self, node: &Place, kind: Kind) -> Result<()> {
+        let matching = self.flags.matching.as_deref();
+        let mut scan = Scan::new(PAGE).matching(matching).of_type(Some(kind.name()));
         while !stop::is_requested() {
-            let mut command = redis::cmd("SCAN");
-            command.arg(&cursor);
-            if let Some(pattern) = &self.flags.matching {
-                command.arg("MATCH").arg(pattern);
-            }
-            command.arg("COUNT").arg(PAGE).arg("TYPE").arg(kind.name());
-            let mut reply = array(self.router.at(address)?.must(&command)?).into_iter();
-            cursor = reply.next().and_then(bytes).unwrap_or_else(|| b"0".to_vec());
-            let keys: Vec<Vec<u8>> = reply
-                .next()
-                .map(array)
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(bytes)
-                .collect();
+            let Some(keys) = scan.next(self.router.at(node)?)? else {
+                break;
+            };
             self.take(keys, Some(kind))?;
             // The keys are as many as there are, however often they are walked.
-            self.progress.add(if kind == Kind::Session { PAGE } else { 0 }, 0, 0);
-            if cursor == b"0" {
-                break;
-            }
+            self.progress
+                .add(if kind == Kind::Session { PAGE as u64 } else { 0 }, 0, 0);
         }
         Ok(())
     }
@@ -178,32 +166,17 @@ impl Exporter<'_> {
         self.progress.add_total(keys.len() as u64);
         self.take(keys, None)?;
         for index in self.flags.index.iter().map(key_of_argument) {
-            let list = redis::cmd("SESSION.INDEX").arg("LIST").arg(&index).to_owned();
-            let entries = match self.router.call(&index, &list)? {
-                Ok(entries) => array(entries),
-                Err(refusal) => {
-                    return Err(Failure::NotFound(format!(
-                        "{} is not a directory ({refusal})",
-                        key_text(&index)
-                    )))
-                }
-            };
+            let list = request::index_list(&index, IndexQuery::all());
+            let entries = self
+                .router
+                .ask(&list)?
+                .map_err(|refusal| Failure::NotFound(format!("{} is not a directory ({refusal})", key_text(&index))))?;
             let mut keys = Vec::new();
-            for entry in entries.into_iter().filter_map(bytes) {
-                #[derive(Deserialize)]
-                struct Entry {
-                    id: String,
-                    key: String,
-                }
-                let entry: Entry = serde_json::from_slice(&entry).map_err(|error| {
-                    Failure::Server(format!(
-                        "SESSION.INDEX LIST replied what this program cannot read ({error}): is the module newer? Update redis-session."
-                    ))
-                })?;
-                keys.push(directory::raw_key(&mut self.router, &index, &entry.id, &entry.key)?);
+            for entry in &entries {
+                keys.push(directory::raw_key(&mut self.router, &index, entry)?);
             }
             self.progress.add_total(keys.len() as u64 + 1);
-            for keys in keys.chunks(PAGE as usize) {
+            for keys in keys.chunks(PAGE) {
                 self.take(keys.to_vec(), Some(Kind::Session))?;
                 self.progress.add(keys.len() as u64, 0, 0);
             }
@@ -216,10 +189,10 @@ impl Exporter<'_> {
     /// looked up, and said if they are not there.
     fn take(&mut self, mut keys: Vec<Vec<u8>>, kind: Option<Kind>) -> Result<()> {
         keys.retain(|key| self.done.insert(digest(key)));
+        // Where the user may not ask for sizes, all keys are taken for large.
         let sizes = keys
             .iter()
             .map(|key| (key.as_slice(), redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()));
-        // To whom the server does not tell them, for want of permission: all are taken for large.
         let sizes = self.router.answers(sizes.collect())?;
         let mut sized = keys.iter().zip(sizes).map(|(key, size)| {
             let size = size.ok().map_or(BYTES_AT_ONCE, |size| int(&size).unwrap_or(0) as u64);
@@ -259,7 +232,7 @@ impl Exporter<'_> {
             match answer {
                 Ok(replies) => {
                     // There is nothing of a key that went between SCAN and here.
-                    if let Some(values) = archive::Values::of(array(replies), !self.flags.readable) {
+                    if let Some(values) = archive::Values::of(replies, !self.flags.readable) {
                         self.write(key, kind, &values)?;
                     }
                 }

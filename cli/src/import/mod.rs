@@ -9,15 +9,16 @@ mod redisvl;
 mod yaml;
 
 use clap::{Args, Subcommand};
-use redis::{Cmd, Value};
+use redis::Value;
+use redis_session_client::request::{self, Request};
+use redis_session_client::Create;
 use serde::Serialize;
 use serde_json::{json, Map, Value as Json};
 
-use crate::connection::{self, bytes, int, pairs, Router};
-use crate::failure::{Failure, Refusal, Result};
+use crate::connection::{self, read, Router};
+use crate::failure::{Refusal, Result};
 use crate::stop;
 use crate::term::output;
-use crate::term::text::key_text;
 use crate::Outcome;
 
 /// Messages that go into one command, and their bytes: a millisecond of the server's time.
@@ -190,19 +191,11 @@ impl Importer {
         command.arg(key).arg("OPEN").arg(options);
         command.arg("LIMIT").arg("maxlen").arg(self.maxlen);
         command.arg("META").arg(Json::Object(meta).to_string());
-        let reply = match self.router.call(key, &command)? {
-            Ok(reply) => reply,
+        let created = match self.router.ask(&request::raw(command, key))? {
+            Ok(reply) => read(&request::create(key, Create::new()), reply)?,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let (mut key, mut is_new) = (key.to_vec(), false);
-        for (name, value) in pairs(reply) {
-            match name.as_slice() {
-                b"created" => is_new = int(&value) == Some(1),
-                b"key" => key = bytes(value).unwrap_or_default(),
-                _ => {}
-            }
-        }
-        let mut opened = match self.find(&key)? {
+        let mut opened = match self.find(&created.key)? {
             Ok(Some(opened)) => opened,
             Ok(None) => {
                 let text = "no session where there was one just now".into();
@@ -213,32 +206,27 @@ impl Importer {
             }
             Err(refusal) => return Ok(Err(refusal)),
         };
-        opened.is_new = is_new;
+        opened.is_new = created.created;
         Ok(Ok(opened))
     }
 
     /// The session at a key, if there is one.
     fn find(&mut self, key: &[u8]) -> Result<std::result::Result<Option<Opened>, Refusal>> {
-        let reply = self
-            .router
-            .call(key, redis::cmd("SESSION.GET").arg(key).arg("MESSAGES").arg(0))?;
-        let text = match reply {
-            Ok(Value::Nil) => return Ok(Ok(None)),
-            Ok(reply) => bytes(reply).unwrap_or_default(),
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let document: Json = serde_json::from_slice(&text).map_err(|error| {
-            Failure::Server(format!(
-                "SESSION.GET replied what is not JSON ({error}): is the module newer than this program?"
-            ))
-        })?;
-        Ok(Ok(Some(Opened {
-            id: document["session_id"].as_str().unwrap_or_default().to_owned(),
-            key: key.to_vec(),
-            is_new: false,
-            version: document["version"].as_u64().unwrap_or(0),
-            mark: document["meta"][IMPORTED].get(self.source).cloned(),
-        })))
+        let found = self.router.ask(&request::get(key, Some(0)).tolerant())?;
+        Ok(found.map(|session| {
+            let session = session?;
+            Some(Opened {
+                id: session.session_id.to_string(),
+                key: key.to_vec(),
+                is_new: false,
+                version: session.version,
+                mark: session
+                    .meta
+                    .get(IMPORTED)
+                    .and_then(|marks| marks.get(self.source))
+                    .cloned(),
+            })
+        }))
     }
 
     /// Appends these, and moves the mark with them; `mark_after(n)` is that behind the first n. What the server refuses is skipped, and the
@@ -273,8 +261,9 @@ impl Importer {
             chunk.iter().for_each(|item| {
                 append.arg(&item.body);
             });
-            let mark = self.mark_command(session, session.version + 1, mark_after(begin + count));
-            match self.router.transaction(&session.key, &[append, mark])? {
+            let append = request::raw(append, &session.key);
+            let mark = self.mark(session, session.version + 1, mark_after(begin + count));
+            match self.router.transaction(&[append.command(), mark.command()])? {
                 Ok(_) => {
                     session.version += 2;
                     self.report.messages += count as u64;
@@ -289,8 +278,8 @@ impl Importer {
                     if !is_about_the_message {
                         return Ok(true);
                     }
-                    let mark = self.mark_command(session, session.version, mark_after(begin + 1));
-                    if self.router.call(&session.key.clone(), &mark)?.is_err() {
+                    let mark = self.mark(session, session.version, mark_after(begin + 1));
+                    if self.router.ask(&mark)?.is_err() {
                         return Ok(false);
                     }
                     session.version += 1;
@@ -301,15 +290,11 @@ impl Importer {
         Ok(true)
     }
 
-    fn mark_command(&self, session: &Opened, version: u64, mark: Json) -> Cmd {
+    /// Moves the mark of an import.
+    fn mark(&self, session: &Opened, version: u64, mark: Json) -> Request<Value> {
         let patch = json!({ IMPORTED: { self.source: mark } }).to_string();
         let mut command = redis::cmd("SESSION.META");
         command.arg(&session.key).arg(patch).arg("IFVERSION").arg(version);
-        command
+        request::raw(command, &session.key)
     }
-}
-
-/// A name in a report.
-fn name(key: &[u8]) -> String {
-    key_text(key)
 }

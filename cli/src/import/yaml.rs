@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use redis_session_client::request;
 use serde_json::{json, Map, Value as Json};
 use uuid::Uuid;
 
 use super::{Common, Importer, Item, Opened, ATTEMPTS};
-use crate::connection::{bytes, pairs};
 use crate::failure::{Failure, Refusal, Result};
 use crate::stop;
 use crate::term::progress::Progress;
@@ -222,7 +224,7 @@ fn stem(file: &str) -> Option<&str> {
     (!stem.is_empty() && !stem.starts_with('.')).then_some(stem)
 }
 
-/// `YYYYMMDDTHHMMSS`, taken for UTC: the name does not say of which zone it is.
+/// Reads `YYYYMMDDTHHMMSS`, as UTC: the name does not say of which zone it is.
 fn time_of_name(text: &str) -> Option<i64> {
     let is_such = text.len() == 15 && text.as_bytes()[8] == b'T';
     if !is_such
@@ -233,21 +235,8 @@ fn time_of_name(text: &str) -> Option<i64> {
     {
         return None;
     }
-    let number = |from: usize, to: usize| text[from..to].parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(4, 6)?, number(6, 8)?);
-    let (hour, minute, second) = (number(9, 11)?, number(11, 13)?, number(13, 15)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Days since 1970 of the civil calendar, its years begun in March so that the leap day comes last.
-    let (y, m) = if month <= 2 {
-        (year - 1, month + 9)
-    } else {
-        (year, month - 3)
-    };
-    let days =
-        365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + (153 * m + 2) / 5 + day - 1 - 719_468;
-    Some((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000)
+    let time: DateTime = text.parse().ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
 impl Found {
@@ -494,20 +483,10 @@ fn look(
         return Ok(Ok(None));
     };
     let index = file.index();
-    let reply = match importer
-        .router
-        .call(&index, redis::cmd("SESSION.INDEX").arg("RESOLVE").arg(&index).arg(word))?
-    {
-        Ok(reply) => reply,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let key = pairs(reply)
-        .into_iter()
-        .find(|(name, _)| name == b"key")
-        .and_then(|(_, key)| bytes(key));
-    match key {
-        Some(key) => importer.find(&key),
-        None => Ok(Ok(None)),
+    match importer.router.ask(&request::index_resolve(&index, word).tolerant())? {
+        Ok(Some(found)) => importer.find(&found.key),
+        Ok(None) => Ok(Ok(None)),
+        Err(refusal) => Ok(Err(refusal)),
     }
 }
 

@@ -194,7 +194,7 @@ mod tests {
             id: "01a201ce-2693-76b2-8814-c6f67909b882".into(),
             alias: (n > 1).then(|| alias.to_owned()),
             state: "working".into(),
-            messages: n * 1000,
+            messages: n.unsigned_abs() * 1000,
             created_at_ms: NOW_MS - n * 86_400_000,
             active_at_ms: NOW_MS - n * 61_000,
             expires_at_ms: Some(NOW_MS + n * 1000),

@@ -19,7 +19,9 @@ use std::sync::Mutex;
 
 use clap::Args;
 
-use crate::connection::{self, int, Primaries};
+use redis_session_client::tolerant::{int, text};
+
+use crate::connection::{self, Link, Place, Router};
 use crate::failure::{Failure, Result};
 use crate::stop;
 use crate::term::output;
@@ -101,7 +103,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         max_elements: (!flags.large).then_some(flags.max_elements),
     };
     let target = connection.target()?;
-    let mut link = target.connect()?;
+    let mut router = Router::to(target.clone(), connection.cluster)?;
     stop::watch()?;
 
     let shared = Shared {
@@ -113,12 +115,12 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     };
     let mut report = Report::default();
     if connection.cluster {
-        walk_cluster(&shared, &mut link, &mut report)?;
+        walk_cluster(&shared, &mut router, &mut report)?;
     } else {
-        if is_cluster_node(&mut link)? {
+        if is_cluster_node(&mut router)? {
             eprintln!("note: this is a node of a cluster: only its own keys are walked. -c walks all primaries.");
         }
-        report.add(walk_one(&shared, link));
+        report.add(walk_one(&shared, router, None));
     }
     shared.progress.finish();
     report.dry_run = flags.dry_run;
@@ -139,20 +141,21 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
 }
 
 /// What one server has. A failure on the way is in the report, with what was done until then.
-fn walk_one(shared: &Shared<'_>, mut link: connection::Link) -> Report {
-    let size = link.must(&redis::cmd("DBSIZE")).ok().and_then(|size| int(&size));
+fn walk_one(shared: &Shared<'_>, mut router: Router, node: Place) -> Report {
+    let size = router.at(&node).and_then(|link| link.must(&redis::cmd("DBSIZE")));
+    let size = size.ok().as_ref().and_then(int);
     shared.progress.add_total(size.unwrap_or(0) as u64);
-    Walker::new(shared, link).walk()
+    Walker::new(shared, router, node).walk()
 }
 
-fn walk_cluster(shared: &Shared<'_>, link: &mut connection::Link, report: &mut Report) -> Result<()> {
-    let mut primaries = Primaries::of(link, shared.target.host())?;
+fn walk_cluster(shared: &Shared<'_>, router: &mut Router, report: &mut Report) -> Result<()> {
     for _ in 0..WALKS_AT_MOST {
         let reports: Vec<Result<Report>> = std::thread::scope(|scope| {
-            let walks: Vec<_> = primaries
-                .0
-                .iter()
-                .map(|(host, port)| scope.spawn(|| Ok(walk_one(shared, shared.target.at(host, *port).connect()?))))
+            let walk = |node| Ok(walk_one(shared, Router::to(shared.target.clone(), true)?, node));
+            let walks: Vec<_> = router
+                .nodes()
+                .into_iter()
+                .map(|node| scope.spawn(move || walk(node)))
                 .collect();
             let joined = walks
                 .into_iter()
@@ -166,19 +169,18 @@ fn walk_cluster(shared: &Shared<'_>, link: &mut connection::Link, report: &mut R
             }
         }
         // Keys that moved to a node that had been walked already were not met.
-        let now = Primaries::of(link, shared.target.host())?;
-        if now == primaries || report.error.is_some() || stop::is_requested() {
+        let has_moved = router.has_moved()?;
+        if !has_moved || report.error.is_some() || stop::is_requested() {
             return Ok(());
         }
         eprintln!("note: slots have moved meanwhile: walking once more.");
-        primaries = now;
     }
     eprintln!("note: slots keep moving: run this again when they are at rest.");
     Ok(())
 }
 
-fn is_cluster_node(link: &mut connection::Link) -> Result<bool> {
-    let info = link.call(redis::cmd("INFO").arg("cluster"))?;
-    let text = info.ok().and_then(connection::bytes).unwrap_or_default();
-    Ok(String::from_utf8_lossy(&text).contains("cluster_enabled:1"))
+fn is_cluster_node(router: &mut Router) -> Result<bool> {
+    let info = router.at(&None)?.call(redis::cmd("INFO").arg("cluster"))?;
+    let text = info.ok().and_then(text).unwrap_or_default();
+    Ok(text.contains("cluster_enabled:1"))
 }

@@ -4,17 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
-use redis::{Cmd, Value};
+use redis::Value;
+use redis_session_client::request::{self, Request};
+use redis_session_client::tolerant::{array, bytes, int};
+use redis_session_client::{key_slot, Migrate, Migrated};
 
 use super::group::{self, Group, Key, Kind};
 use super::report::Report;
-use crate::connection::{array, bytes, int, pairs, slot, Answer, Link, Target};
-use crate::failure::{Failure, Refusal, Result};
+use crate::connection::{read, Answer, Link, Place, Router, Scan, Target};
+use crate::failure::{Refusal, Result};
 use crate::stop;
 use crate::term::progress::Progress;
 
 /// Keys that SCAN looks at in one go: half a millisecond of the server's time.
-const PAGE: u64 = 500;
+const PAGE: usize = 500;
 
 /// What is in flight at once has so many elements at most, unless a single session has more: a server works off what it has read of one
 /// client before it turns to others.
@@ -94,48 +97,11 @@ struct Candidate {
     is_asked_first: bool,
 }
 
-/// A reply of `SESSION.MIGRATE`.
-struct Done {
-    format: String,
-    messages: u64,
-    malformed: u64,
-    entities: u64,
-    events: u64,
-    removed: u64,
-}
-
-impl Done {
-    fn of(reply: Value) -> Done {
-        let mut done = Done {
-            format: String::new(),
-            messages: 0,
-            malformed: 0,
-            entities: 0,
-            events: 0,
-            removed: 0,
-        };
-        for (name, value) in pairs(reply) {
-            let count = int(&value).unwrap_or(0) as u64;
-            match name.as_slice() {
-                b"format" => done.format = String::from_utf8_lossy(&bytes(value).unwrap_or_default()).into_owned(),
-                b"messages" => done.messages = count,
-                b"malformed" => done.malformed = count,
-                b"entities" => done.entities = count,
-                b"events" => done.events = count,
-                b"removed" => done.removed = count,
-                // A newer module may say more.
-                _ => {}
-            }
-        }
-        done
-    }
-}
-
 pub struct Walker<'a> {
     shared: &'a Shared<'a>,
-    link: Link,
-    /// For keys of a cluster that are not here, or not any more. Made when it is needed.
-    elsewhere: Option<Link>,
+    router: Router,
+    /// The node that is walked; keys that are not here, or not any more, are the router's.
+    node: Place,
     report: Report,
     /// Hashes that may be sessions whose sorted set of events is still to be met, under a name of its own.
     waiting: Vec<Key>,
@@ -143,11 +109,11 @@ pub struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    pub fn new(shared: &'a Shared<'a>, link: Link) -> Walker<'a> {
+    pub fn new(shared: &'a Shared<'a>, router: Router, node: Place) -> Walker<'a> {
         Walker {
             shared,
-            link,
-            elsewhere: None,
+            router,
+            node,
             report: Report::default(),
             waiting: Vec::new(),
             is_last_round: false,
@@ -162,45 +128,36 @@ impl<'a> Walker<'a> {
     }
 
     fn try_walk(&mut self) -> Result<()> {
-        let mut cursor = b"0".to_vec();
+        let mut scan = self.scan();
         while !stop::is_requested() {
-            let reply = array(self.link.must(&self.scan(&cursor))?);
-            let [next, keys] = <[Value; 2]>::try_from(reply)
-                .map_err(|_| Failure::Server("SCAN replied what no SCAN replies: is this a Redis server?".into()))?;
-            let keys: Vec<Key> = array(keys).into_iter().filter_map(bytes).collect();
+            let Some(keys) = scan.next(self.router.at(&self.node)?)? else {
+                break;
+            };
             let met = keys.len() as u64;
             self.report.keys += met;
             self.page(keys)?;
             let is_filtered = self.shared.settings.matching.is_some();
-            self.shared.progress.add(if is_filtered { PAGE } else { met }, 0, 0);
-            cursor = bytes(next).unwrap_or_else(|| b"0".to_vec());
-            if cursor == b"0" {
-                break;
-            }
+            self.shared
+                .progress
+                .add(if is_filtered { PAGE as u64 } else { met }, 0, 0);
         }
         self.is_last_round = true;
         self.waiting.sort_unstable();
         self.waiting.dedup();
-        for keys in std::mem::take(&mut self.waiting).chunks(PAGE as usize) {
+        for keys in std::mem::take(&mut self.waiting).chunks(PAGE) {
             self.page(keys.to_vec())?;
         }
         Ok(())
     }
 
-    fn scan(&self, cursor: &[u8]) -> Cmd {
+    fn scan(&self) -> Scan {
         let settings = &self.shared.settings;
-        let mut command = redis::cmd("SCAN");
-        command.arg(cursor);
-        if let Some(pattern) = &settings.matching {
-            command.arg("MATCH").arg(pattern);
-        }
-        command.arg("COUNT").arg(PAGE);
-        match settings.format.as_deref() {
-            Some("json-array" | "context" | "agent-memory" | "adk") => command.arg("TYPE").arg("string"),
-            Some("json-list" | "langchain" | "agent-framework" | "llama-index") => command.arg("TYPE").arg("list"),
-            _ => &mut command,
+        let kind = match settings.format.as_deref() {
+            Some("json-array" | "context" | "agent-memory" | "adk") => Some("string"),
+            Some("json-list" | "langchain" | "agent-framework" | "llama-index") => Some("list"),
+            _ => None,
         };
-        command
+        Scan::new(PAGE).matching(settings.matching.as_deref()).of_type(kind)
     }
 
     fn page(&mut self, mut keys: Vec<Key>) -> Result<()> {
@@ -268,9 +225,9 @@ impl<'a> Walker<'a> {
     }
 
     fn kinds(&mut self, keys: &[Key]) -> Result<Vec<Kind>> {
-        let commands: Vec<Cmd> = keys.iter().map(|key| redis::cmd("TYPE").arg(key).to_owned()).collect();
-        let answers = self.send(&commands)?;
-        let kinds = answers.into_iter().map(|answer| match answer {
+        let of_key = |key: &Key| request::raw(redis::cmd("TYPE").arg(key).to_owned(), key);
+        let requests: Vec<_> = keys.iter().map(of_key).collect();
+        let kinds = self.send(&requests)?.into_iter().map(|answer| match answer {
             Ok(word) => bytes(word).map_or(Kind::Other, |word| Kind::named(&word)),
             // A key that may not be seen may not be migrated.
             Err(_) => Kind::Other,
@@ -279,27 +236,20 @@ impl<'a> Walker<'a> {
     }
 
     /// Sends all of them here, and to where they belong those whose keys are elsewhere.
-    fn send(&mut self, commands: &[Cmd]) -> Result<Vec<Answer>> {
-        let mut answers = self.link.call_all(commands)?;
-        for (answer, command) in answers.iter_mut().zip(commands) {
-            let Err(refusal) = answer else { continue };
-            if refusal.is_redirection() && self.shared.is_cluster {
-                if self.elsewhere.is_none() {
-                    self.elsewhere = Some(self.shared.target.connect_cluster()?);
-                }
-                if let Some(link) = &mut self.elsewhere {
-                    *answer = link.call(command)?;
-                }
-            } else if let Some(failure) = refusal.failure() {
-                return Err(failure);
-            }
-        }
-        Ok(answers)
+    fn send<T>(&mut self, requests: &[Request<T>]) -> Result<Vec<Answer<T>>> {
+        let commands = requests.iter().map(|request| request.command().cmd());
+        let answers = self.router.at(&self.node)?.call_all(commands)?;
+        let answers = requests.iter().zip(answers).map(|(request, answer)| match answer {
+            Ok(reply) => Ok(Ok(read(request, reply)?)),
+            Err(refusal) if refusal.is_redirection() && self.shared.is_cluster => self.router.ask(request),
+            Err(refusal) => refusal.failure().map_or(Ok(Err(refusal)), Err),
+        });
+        answers.collect()
     }
 
     /// What of these may be a session, by size and first elements. What is too large is skipped.
     fn look_at(&mut self, groups: Vec<Group>) -> Result<Vec<Candidate>> {
-        let mut commands = Vec::new();
+        let mut requests = Vec::new();
         for (key, kind) in groups.iter().flat_map(|group| &group.sources) {
             let (size, head) = match kind {
                 Kind::String => (
@@ -313,11 +263,14 @@ impl<'a> Walker<'a> {
                 ),
                 _ => ("ZCARD", redis::cmd("ZRANGE").arg(key).arg(0).arg(0).to_owned()),
             };
-            commands.push(redis::cmd(size).arg(key).to_owned());
-            commands.push(head);
-            commands.push(redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned());
+            let commands = [
+                redis::cmd(size).arg(key).to_owned(),
+                head,
+                redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned(),
+            ];
+            requests.extend(commands.map(|command| request::raw(command, key)));
         }
-        let mut answers = self.send(&commands)?.into_iter();
+        let mut answers = self.send(&requests)?.into_iter();
         let mut candidates = Vec::new();
         for group in groups {
             let mut weight = 0;
@@ -426,14 +379,14 @@ impl<'a> Walker<'a> {
         let (asked, mut ready): (Vec<_>, Vec<_>) = batch
             .into_iter()
             .partition(|(candidate, _)| candidate.is_asked_first || is_dry_run);
-        let commands: Vec<Cmd> = asked
+        let requests: Vec<_> = asked
             .iter()
-            .map(|(candidate, key)| self.command(&candidate.group, key, true))
+            .map(|(candidate, key)| self.request(&candidate.group, key, true))
             .collect();
-        let answers = self.send(&commands)?;
+        let answers = self.send(&requests)?;
         for ((candidate, key), answer) in asked.into_iter().zip(answers) {
             let done = match answer {
-                Ok(reply) => Done::of(reply),
+                Ok(done) => done,
                 Err(refusal) => {
                     self.refused(candidate.group, &refusal, smaller);
                     continue;
@@ -441,18 +394,18 @@ impl<'a> Walker<'a> {
             };
             match self.objection(&candidate, &done) {
                 Some(why) => self.report.skip(candidate.group.key(), None, why, why.to_owned()),
-                None if is_dry_run => self.record(&candidate.group, &key, done),
+                None if is_dry_run => self.record(&candidate.group, &key, &done),
                 None => ready.push((candidate, key)),
             }
         }
-        let commands: Vec<Cmd> = ready
+        let requests: Vec<_> = ready
             .iter()
-            .map(|(candidate, key)| self.command(&candidate.group, key, false))
+            .map(|(candidate, key)| self.request(&candidate.group, key, false))
             .collect();
-        let answers = self.send(&commands)?;
+        let answers = self.send(&requests)?;
         for ((candidate, key), answer) in ready.into_iter().zip(answers) {
             match answer {
-                Ok(reply) => self.record(&candidate.group, &key, Done::of(reply)),
+                Ok(done) => self.record(&candidate.group, &key, &done),
                 Err(refusal) => self.refused(candidate.group, &refusal, smaller),
             }
         }
@@ -468,7 +421,10 @@ impl<'a> Walker<'a> {
             }
             Some(prefix) => [prefix.as_bytes(), group.key()].concat(),
         };
-        let all_in_one = group.sources.iter().all(|(source, _)| slot(source) == slot(&key));
+        let all_in_one = group
+            .sources
+            .iter()
+            .all(|(source, _)| key_slot(source) == key_slot(&key));
         if self.shared.is_cluster && !all_in_one {
             let names: Vec<String> = group.sources[1..]
                 .iter()
@@ -482,30 +438,26 @@ impl<'a> Walker<'a> {
         Some(key)
     }
 
-    fn command(&self, group: &Group, key: &[u8], is_dry_run: bool) -> Cmd {
+    fn request(&self, group: &Group, key: &[u8], is_dry_run: bool) -> Request<Migrated> {
         let settings = &self.shared.settings;
-        let mut command = redis::cmd("SESSION.MIGRATE");
-        command.arg(key);
+        let mut migrate = Migrate::new();
         if !group.is_alone() || key != group.key() {
-            command.arg("FROM").arg(group.sources.len());
-            group.sources.iter().for_each(|(source, _)| {
-                command.arg(source);
-            });
+            migrate = migrate.sources(group.sources.iter().map(|(source, _)| source));
         }
         if let Some(format) = &settings.format {
-            command.arg("FORMAT").arg(format);
+            migrate = migrate.format(format);
         }
         if settings.keep_to.is_some() {
-            command.arg("KEEP");
+            migrate = migrate.keep();
         }
         if is_dry_run {
-            command.arg("DRYRUN");
+            migrate = migrate.dry_run();
         }
-        command
+        request::migrate(key, migrate).tolerant()
     }
 
     /// Why something that the server would migrate is not.
-    fn objection(&self, candidate: &Candidate, done: &Done) -> Option<&'static str> {
+    fn objection(&self, candidate: &Candidate, done: &Migrated) -> Option<&'static str> {
         let is_forced = self.shared.settings.format.is_some();
         if done.format == "motorhead" && !is_forced {
             let is_named_so = candidate.group.key().starts_with(b"session:");
@@ -517,7 +469,7 @@ impl<'a> Walker<'a> {
         (is_empty && is_forced).then_some("not one of its elements is a JSON object")
     }
 
-    fn record(&mut self, group: &Group, key: &[u8], done: Done) {
+    fn record(&mut self, group: &Group, key: &[u8], done: &Migrated) {
         let is_news = self.is_news(key, group.is_alone());
         if done.format == "rdsession" {
             self.report.already += u64::from(is_news);

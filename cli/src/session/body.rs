@@ -1,5 +1,6 @@
 //! What a message's body says. Bodies belong to clients, so this knows the shapes that clients use, and never insists on one.
 
+use redis_session_client::tolerant;
 use serde_json::{Map, Value as Json};
 
 /// A part of a message's content.
@@ -42,7 +43,7 @@ pub struct Body {
 impl Body {
     /// From the bytes as they came. Whatever they are, something is shown.
     pub fn read(bytes: &str) -> Body {
-        match parse(bytes) {
+        match tolerant::json(bytes.as_bytes()) {
             Some(Json::Object(body)) => Body::of(&body),
             _ => Body {
                 role: "other".into(),
@@ -159,36 +160,6 @@ impl Body {
     }
 }
 
-/// JSON as the server takes it: with half a surrogate pair, too, which becomes a replacement character.
-pub fn parse(text: &str) -> Option<Json> {
-    let whole = || serde_json::from_str(text).ok();
-    whole().or_else(|| serde_json::from_str(&without_lone_surrogates(text)).ok())
-}
-
-fn without_lone_surrogates(text: &str) -> String {
-    let unit = |at: usize| {
-        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(char) = text[at..].chars().next() {
-        let length = match (char, unit(at)) {
-            ('\\', Some(0xd800..=0xdbff)) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => 12,
-            ('\\', Some(0xd800..=0xdfff)) => {
-                out.push_str("\\ufffd");
-                at += 6;
-                continue;
-            }
-            ('\\', None) => 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
-            _ => char.len_utf8(),
-        };
-        out.push_str(&text[at..at + length]);
-        at += length;
-    }
-    out
-}
-
 /// As the server reads it.
 fn role(body: &Map<String, Json>) -> String {
     if let Some(role) = text(body, "role") {
@@ -218,7 +189,7 @@ fn call(call: &Json) -> Call {
     };
     let arguments = first(&["arguments", "args", "input", "parameters"]);
     let arguments = match arguments {
-        Some(Json::String(text)) => parse(text)
+        Some(Json::String(text)) => tolerant::json(text.as_bytes())
             .filter(Json::is_object)
             .unwrap_or_else(|| Json::String(text.clone())),
         Some(other) => other.clone(),

@@ -1,15 +1,17 @@
-//! What a session has recorded, decoded leniently: what a newer module adds is passed over or shown as it came.
+//! What a session has recorded, for people: read tolerantly, so that what a newer module adds is passed over or shown as it came.
 
-use redis::Value;
+use redis_session_client::{
+    tolerant, Checkpoint, EntryKind, Event, RawEntry, ReadStep, SessionId, StoredMessage, Timestamp,
+};
 use serde_json::{json, value::RawValue, Map, Value as Json};
 
-use super::body::{parse, Body};
-use crate::connection::{array, bytes, int};
+use super::body::Body;
+use crate::term::text::clean_json;
 use crate::term::time;
 
 #[derive(Debug, Clone)]
 pub struct Entry {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub what: What,
     /// The JSON as it came.
@@ -20,164 +22,127 @@ pub struct Entry {
 pub enum What {
     Message {
         body: Body,
-        tokens: Option<i64>,
+        /// Not known of a message that was followed.
+        tokens: Option<u64>,
     },
     /// What a migration has set aside.
     Malformed(String),
-    Event(Event),
-    Checkpoint(Checkpoint),
+    Event(Box<Event>),
+    Checkpoint(Box<Checkpoint>),
     /// Seqs that are no longer there.
     Gap {
-        from: i64,
-        to: i64,
+        from: u64,
+        to: u64,
     },
     /// Another session has taken the key.
     Reset {
-        session_id: String,
+        session_id: SessionId,
     },
+    /// What this program does not know, by the word that the module has for it.
     Unknown {
         kind: String,
     },
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct Event {
-    pub kind: String,
-    pub agent: Option<String>,
-    pub entities: Vec<String>,
-    /// `changeInfo` without the entities.
-    pub change: Map<String, Json>,
-    pub impact: Option<Json>,
-    pub transition: Option<(String, String)>,
+/// Of a handoff: from whom, to whom, and the note.
+pub fn handoff(event: &Event) -> Option<(&str, &str, Option<&str>)> {
+    let named = |name: &str| event.change_info.as_ref()?.get(name)?.as_str();
+    (event.event_type == "handoff").then_some(())?;
+    Some((
+        named("from").or(event.agent_id.as_deref())?,
+        named("to")?,
+        named("note"),
+    ))
 }
 
-impl Event {
-    /// Who handed over to whom, with which note.
-    pub fn handoff(&self) -> Option<(String, String, Option<String>)> {
-        let named = |name: &str| self.change.get(name).and_then(Json::as_str).map(str::to_owned);
-        (self.kind == "handoff").then_some(())?;
-        Some((
-            named("from").or_else(|| self.agent.clone())?,
-            named("to")?,
-            named("note"),
-        ))
-    }
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct Checkpoint {
-    pub time_ms: i64,
-    pub label: Option<String>,
-    pub outcome: Option<String>,
-    pub state: Option<String>,
-    pub refs: Vec<String>,
-}
-
-pub fn text(value: Option<&Json>) -> Option<String> {
-    Some(value?.as_str()?.to_owned())
-}
-
-pub fn texts(value: Option<&Json>) -> Vec<String> {
-    let items = value.and_then(Json::as_array);
-    items
-        .into_iter()
-        .flatten()
-        .filter_map(|item| text(Some(item)))
-        .collect()
-}
-
-pub fn time_of(value: Option<&Json>) -> Option<i64> {
-    time::parse_iso(value?.as_str()?)
+/// `changeInfo` without the entities, which are shown by themselves.
+pub fn change(event: &Event) -> Map<String, Json> {
+    let mut change = event.change_info.clone().unwrap_or_default();
+    change.shift_remove("entityIds");
+    change
 }
 
 /// Bodies date themselves, and may say anything: within the calendar, sums of times cannot overflow.
-fn sane(time_ms: i64) -> i64 {
-    time_ms.clamp(-62_135_596_800_000, 253_402_300_799_999)
-}
-
-fn lossy(value: Value) -> Option<String> {
-    bytes(value).map(|bytes| {
-        String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-    })
+fn sane(time: Timestamp) -> i64 {
+    time.ms().clamp(-62_135_596_800_000, 253_402_300_799_999)
 }
 
 impl Entry {
-    /// `[seq, ms, kind, json]` of `SESSION.READ`.
-    pub fn of_read(value: Value) -> Option<Entry> {
-        let mut fields = array(value).into_iter();
-        let (seq, time_ms) = (int(&fields.next()?)?, sane(int(&fields.next()?)?));
-        let (kind, raw) = (lossy(fields.next()?)?, lossy(fields.next()?)?);
-        let json = || parse(&raw).unwrap_or_default();
-        let what = match kind.as_str() {
-            "message" => What::Message {
+    /// From `SESSION.READ`.
+    pub fn of_read(read: RawEntry) -> Entry {
+        let (seq, time_ms, raw) = (read.seq, sane(read.at), read.json.as_str().into_owned());
+        let what = match read.tolerant_entry().kind {
+            EntryKind::Message(_) => What::Message {
                 body: Body::read(&raw),
                 tokens: None,
             },
-            "event" => event(&json()).map_or(What::Unknown { kind }, What::Event),
-            "checkpoint" => checkpoint(&json()).map_or(What::Unknown { kind }, What::Checkpoint),
-            "gap" => What::Gap {
-                from: json()["from"].as_i64().unwrap_or(seq),
-                to: json()["to"].as_i64().unwrap_or(seq),
-            },
-            "reset" => What::Reset {
-                session_id: text(json().get("session_id")).unwrap_or_default(),
-            },
-            _ => What::Unknown { kind },
+            EntryKind::Event(event) => What::Event(event),
+            EntryKind::Checkpoint(checkpoint) => What::Checkpoint(checkpoint),
+            EntryKind::Gap { from, to } => What::Gap { from, to },
+            EntryKind::Reset { session_id } => What::Reset { session_id },
+            EntryKind::Other { kind, .. } => What::Unknown { kind },
+            _ => What::Unknown { kind: String::new() },
         };
-        Some(Entry {
+        Entry {
             seq,
             time_ms,
             what,
             raw,
-        })
+        }
     }
 
-    /// `[seq, ms, role, tokens, body]` of `SESSION.RANGE … WITHMETA`.
-    pub fn of_range(value: Value, is_malformed: bool) -> Option<Entry> {
-        let mut fields = array(value).into_iter();
-        let (seq, time_ms) = (int(&fields.next()?)?, sane(int(&fields.next()?)?));
-        let (role, tokens, raw) = (lossy(fields.next()?)?, int(&fields.next()?), lossy(fields.next()?)?);
-        let what = if is_malformed {
-            What::Malformed(raw.clone())
-        } else {
-            let body = Body {
-                role,
-                ..Body::read(&raw)
-            };
-            What::Message { body, tokens }
-        };
-        Some(Entry {
-            seq,
-            time_ms,
-            what,
+    /// From `SESSION.RANGE … WITHMETA`.
+    pub fn of_message(message: StoredMessage) -> Entry {
+        let raw = message.body.as_str().into_owned();
+        Entry {
+            seq: message.seq,
+            time_ms: sane(message.at),
+            what: What::Message {
+                body: Body {
+                    role: message.role.as_str().to_owned(),
+                    ..Body::read(&raw)
+                },
+                tokens: Some(message.tokens),
+            },
             raw,
-        })
+        }
     }
 
-    /// An object of `SESSION.EVENT RANGE`.
-    pub fn of_event(value: Value) -> Option<Entry> {
-        let raw = lossy(value)?;
-        let json = parse(&raw)?;
-        Some(Entry {
-            seq: json["seq"].as_i64()?,
-            time_ms: time_of(json.get("timestamp")).unwrap_or_default(),
-            what: event(&json).map_or_else(|| What::Unknown { kind: "event".into() }, What::Event),
+    /// From `SESSION.RANGE … WITHMETA MALFORMED`.
+    pub fn of_malformed(message: StoredMessage) -> Entry {
+        let raw = message.body.as_str().into_owned();
+        Entry {
+            seq: message.seq,
+            time_ms: sane(message.at),
+            what: What::Malformed(raw.clone()),
             raw,
+        }
+    }
+
+    /// From the JSON of an event. `None`: it has no seq.
+    pub fn of_event(json: &[u8]) -> Option<Entry> {
+        let event = tolerant::event(json)?;
+        Some(Entry {
+            seq: event.seq,
+            time_ms: sane(event.timestamp),
+            what: What::Event(Box::new(event)),
+            raw: String::from_utf8_lossy(json).into_owned(),
         })
     }
 
-    /// A checkpoint of the session's document.
+    /// From a checkpoint of the session's document. `None`: it has no id.
     pub fn of_checkpoint(json: &Json) -> Option<Entry> {
-        let checkpoint = checkpoint(json)?;
+        let raw = json.to_string();
+        let checkpoint = tolerant::checkpoint(raw.as_bytes())?;
         Some(Entry {
-            seq: json["checkpointId"].as_i64()?,
-            time_ms: checkpoint.time_ms,
-            what: What::Checkpoint(checkpoint),
-            raw: json.to_string(),
+            seq: checkpoint.checkpoint_id,
+            time_ms: sane(checkpoint.timestamp),
+            what: What::Checkpoint(Box::new(checkpoint)),
+            raw,
         })
     }
 
-    pub fn gap(from: i64, to: i64, time_ms: i64) -> Entry {
+    pub fn gap(from: u64, to: u64, time_ms: i64) -> Entry {
         Entry {
             seq: to,
             time_ms,
@@ -186,7 +151,7 @@ impl Entry {
         }
     }
 
-    pub fn reset(session_id: String, time_ms: i64) -> Entry {
+    pub fn reset(session_id: SessionId, time_ms: i64) -> Entry {
         Entry {
             seq: 0,
             time_ms,
@@ -195,11 +160,20 @@ impl Entry {
         }
     }
 
+    /// What it does to whoever follows the session.
+    pub fn step(&self) -> ReadStep {
+        match self.what {
+            What::Gap { to, .. } => ReadStep::Gap { to },
+            What::Reset { .. } => ReadStep::Reset,
+            _ => ReadStep::Recorded { seq: self.seq },
+        }
+    }
+
     pub fn is_message(&self) -> bool {
         matches!(self.what, What::Message { .. } | What::Malformed(_))
     }
 
-    /// One JSON object, on one line: `seq`, `timestamp`, `kind`, of a message `role` and `tokens`, and `body` as it came.
+    /// The entry as one JSON object, on one line: `seq`, `timestamp`, `kind`, of a message `role` and `tokens`, and `body` as it came.
     pub fn json(&self) -> String {
         let (kind, mut head) = match &self.what {
             What::Message { body, tokens } => ("message", json!({"role": body.role, "tokens": tokens})),
@@ -220,54 +194,34 @@ impl Entry {
         // The body byte for byte, unless it is no JSON or would break the line.
         let is_json = !matches!(self.what, What::Malformed(_)) && serde_json::from_str::<&RawValue>(&self.raw).is_ok();
         let body = match is_json {
-            true => crate::term::text::clean_json(&self.raw).replace(['\n', '\r'], " "),
-            false => crate::term::text::clean_json(&Json::String(self.raw.clone()).to_string()),
+            true => clean_json(&self.raw).replace(['\n', '\r'], " "),
+            false => clean_json(&Json::String(self.raw.clone()).to_string()),
         };
-        let line = crate::term::text::clean_json(&line.to_string());
+        let line = clean_json(&line.to_string());
         format!("{},\"body\":{body}}}", &line[..line.len() - 1])
     }
-}
-
-/// None where it is not what this program knows as an event.
-fn event(json: &Json) -> Option<Event> {
-    let event: redis_session_client::Event = serde_json::from_value(json.clone()).ok()?;
-    let entities = event.entity_ids().into_iter().map(str::to_owned).collect();
-    let mut change = event.change_info.unwrap_or_default();
-    change.shift_remove("entityIds");
-    Some(Event {
-        kind: event.event_type,
-        agent: event.agent_id,
-        entities,
-        change,
-        impact: event.impact.map(Json::Object),
-        transition: event.state_transition.map(|moved| (moved.from, moved.to)),
-    })
-}
-
-fn checkpoint(json: &Json) -> Option<Checkpoint> {
-    let checkpoint: redis_session_client::Checkpoint = serde_json::from_value(json.clone()).ok()?;
-    Some(Checkpoint {
-        time_ms: sane(checkpoint.timestamp.ms()),
-        label: checkpoint.label,
-        outcome: checkpoint.outcome,
-        state: checkpoint.state,
-        refs: checkpoint.ref_entities,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redis::Value;
+    use redis_session_client::{request, Range, Read};
+
+    fn entries(reply: Value) -> Vec<RawEntry> {
+        let request = request::read_raw("k", Read::after(0)).tolerant();
+        request.read(reply).expect("read tolerantly")
+    }
+
+    fn messages(reply: Value) -> Vec<StoredMessage> {
+        let request = request::range_with_meta("k", Range::all()).tolerant();
+        request.read(reply).expect("read tolerantly")
+    }
 
     fn read(seq: i64, kind: &str, json: &str) -> Entry {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        Entry::of_read(Value::Array(vec![
-            Value::Int(seq),
-            Value::Int(0),
-            text(kind),
-            text(json),
-        ]))
-        .expect("an entry")
+        let entry = Value::Array(vec![Value::Int(seq), Value::Int(0), text(kind), text(json)]);
+        Entry::of_read(entries(Value::Array(vec![entry])).remove(0))
     }
 
     #[test]
@@ -278,14 +232,15 @@ mod tests {
         let What::Event(event) = read(2, "event", more).what else {
             panic!("an event");
         };
-        assert_eq!(event.transition, Some(("a".into(), "b".into())));
+        let moved = event.state_transition.expect("a transition");
+        assert_eq!((moved.from.as_str(), moved.to.as_str()), ("a", "b"));
         for other in ["no json", r#"{"type":7}"#, "[]"] {
             assert!(matches!(read(3, "event", other).what, What::Unknown { kind } if kind == "event"));
             assert!(matches!(read(3, "checkpoint", other).what, What::Unknown { .. }));
         }
         assert!(matches!(read(3, "gap", "[]").what, What::Gap { from: 3, to: 3 }));
-        assert!(Entry::of_read(Value::Nil).is_none());
-        assert!(Entry::of_range(Value::Array(vec![Value::Int(1)]), false).is_none());
+        assert!(entries(Value::Array(vec![Value::Nil])).is_empty());
+        assert!(messages(Value::Array(vec![Value::Array(vec![Value::Int(1)])])).is_empty());
     }
 
     #[test]
@@ -312,7 +267,8 @@ mod tests {
             Value::Int(1),
             Value::BulkString(b"a \x1b\xff".to_vec()),
         ]);
-        let line = Entry::of_range(malformed, true).expect("an entry").json();
+        let malformed = messages(Value::Array(vec![malformed])).remove(0);
+        let line = Entry::of_malformed(malformed).json();
         assert!(line.ends_with(r#""body":"a \u001b�"}"#), "{line}");
     }
 
@@ -322,7 +278,7 @@ mod tests {
         let What::Event(event) = read(5, "event", handoff).what else {
             panic!("an event");
         };
-        assert_eq!(event.handoff(), Some(("a".into(), "b".into(), Some("hi".into()))));
+        assert_eq!(super::handoff(&event), Some(("a", "b", Some("hi"))));
         let What::Event(event) = read(
             5,
             "event",
@@ -332,6 +288,6 @@ mod tests {
         else {
             panic!("an event");
         };
-        assert_eq!(event.handoff(), None);
+        assert_eq!(super::handoff(&event), None);
     }
 }

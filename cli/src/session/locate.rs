@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use redis::{Cmd, Value};
+use redis_session_client::request::{self, Request};
+use redis_session_client::tolerant::{bytes, pairs};
 
-use crate::connection::{bytes, pairs, Router};
+use crate::connection::Router;
 use crate::failure::{Failure, Refusal, Result};
 use crate::term::text::key_text;
 
@@ -27,15 +28,17 @@ impl Which {
         let Some(index) = self.index.as_ref().map(|index| index.as_encoded_bytes()) else {
             return Ok(name.to_vec());
         };
-        let reply = ask(
-            router,
-            index,
-            redis::cmd("SESSION.INDEX").arg("RESOLVE").arg(index).arg(name),
-        )?;
+        // Raw, since on the command line a name may be any bytes.
+        let resolve = redis::cmd("SESSION.INDEX")
+            .arg("RESOLVE")
+            .arg(index)
+            .arg(name)
+            .to_owned();
+        let reply = ask(router, &request::raw(resolve, index))?;
         let key = pairs(reply).into_iter().find(|(field, _)| field == b"key");
         match key.and_then(|(_, key)| bytes(key)) {
             Some(key) => Ok(key),
-            None if kind(router, index)? == "none" => Err(Failure::NotFound(format!(
+            None if router.type_of(index)? == "none" => Err(Failure::NotFound(format!(
                 "there is no directory at key '{}'.\n`redis-session ls -d` shows which there are.",
                 key_text(index)
             ))),
@@ -50,11 +53,11 @@ impl Which {
     }
 }
 
-/// The reply to a command on this key, or what is wrong with the key.
-pub fn ask(router: &mut Router, key: &[u8], command: &Cmd) -> Result<Value> {
-    match router.call(key, command)? {
+/// Sends a request and reads the reply, or says what is wrong with the key.
+pub fn ask<T>(router: &mut Router, request: &Request<T>) -> Result<T> {
+    match router.ask(request)? {
         Ok(reply) => Ok(reply),
-        Err(refusal) => Err(explain(router, key, &refusal)),
+        Err(refusal) => Err(explain(router, request.key(), &refusal)),
     }
 }
 
@@ -74,7 +77,7 @@ pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
     let name = key_text(key);
     let next = match refusal.code.as_str() {
         "WRONGTYPE" => {
-            let kind = kind(router, key).unwrap_or_default();
+            let kind = router.type_of(key).unwrap_or_default();
             let next = match kind.as_str() {
                 "rdsessidx" => format!("It is a directory: --index '{name}' ALIAS-OR-ID means a session of it."),
                 "rdsession" => "It is a session and no directory: without --index its key is enough.".to_owned(),
@@ -101,11 +104,4 @@ pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
         "the server says of '{name}': {}\n{next}",
         crate::term::text::clean_line(&refusal.to_string())
     ))
-}
-
-/// `TYPE`, or nothing where that is not allowed.
-fn kind(router: &mut Router, key: &[u8]) -> Result<String> {
-    let reply = router.call(key, redis::cmd("TYPE").arg(key))?;
-    let kind = reply.ok().and_then(bytes).unwrap_or_default();
-    Ok(String::from_utf8_lossy(&kind).into_owned())
 }

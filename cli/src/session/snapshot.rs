@@ -1,100 +1,86 @@
-//! Everything that is shown of a session, read in one step.
+//! A whole session, read in one transaction.
 
 use redis::Value;
-use redis_session_client::{request, EventQuery};
+use redis_session_client::request::{self, Request};
+use redis_session_client::{tolerant, EventQuery, Range, SessionDocument, SessionId};
 use serde_json::Value as Json;
 
-use super::body::parse;
-use super::entry::{text, time_of, Entry};
+use super::entry::Entry;
 use super::locate::{explain, not_found};
-use crate::connection::{array, bytes, Router};
+use crate::connection::{read, Router};
 use crate::failure::{Failure, Result};
-
-/// The id of what is read through and has none.
-const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A session at one moment.
 pub struct Snapshot {
     pub key: Vec<u8>,
-    /// `SESSION.GET` without messages.
+    pub session: SessionDocument,
+    /// `SESSION.GET` without messages, as the server sent it: its members are in its order.
     pub document: Json,
-    /// In the order of their seqs; messages, events, checkpoints, and where some are missing.
+    /// In the order of their seqs: messages, events, checkpoints, and where some are missing.
     pub entries: Vec<Entry>,
 }
 
 impl Snapshot {
-    /// All of it, or the last messages and what was recorded among them.
-    pub fn read(router: &mut Router, key: &[u8], last: Option<usize>) -> Result<Snapshot> {
-        let range = |first: i64| {
-            let mut command = redis::cmd("SESSION.RANGE");
-            command.arg(key).arg(first).arg(-1).arg("WITHMETA");
-            command
-        };
-        let first = last.map_or(0, |last| i64::try_from(last).map_or(0, |last| -last));
-        let commands = [
-            redis::cmd("SESSION.GET").arg(key).arg("MESSAGES").arg(0).to_owned(),
-            range(first),
-            range(0).arg("MALFORMED").to_owned(),
-            request::event_range(key, EventQuery::all()).command().cmd().clone(),
-        ];
-        let replies = match router.transaction(key, &commands)? {
+    /// Reads all of it, or the last messages and what was recorded among them.
+    pub fn read(router: &mut Router, key: &[u8], last: Option<u32>) -> Result<Snapshot> {
+        let get = request::get(key, Some(0)).tolerant();
+        let shown = last.map_or_else(Range::all, Range::newest);
+        let messages = request::range_with_meta(key, shown).tolerant();
+        let malformed = request::range_with_meta(key, Range::all().malformed()).tolerant();
+        let events = request::event_range(key, EventQuery::all());
+        let commands = [get.command(), messages.command(), malformed.command(), events.command()];
+        let replies = match router.transaction(&commands)? {
             Ok(replies) => replies,
             Err(refusal) => return Err(explain(router, key, &refusal)),
         };
-        let mut replies = array(replies).into_iter();
-        let document = match replies.next() {
-            Some(Value::Nil) | None => return Err(not_found(key)),
-            Some(reply) => bytes(reply).and_then(|text| parse(&String::from_utf8_lossy(&text))),
-        };
-        let document = document.filter(Json::is_object).ok_or_else(|| {
-            Failure::Server("SESSION.GET replied with what is no JSON object.\nIs this program older than the module? See MODULE LIST.".into())
-        })?;
-        let mut list = |decode: &dyn Fn(Value) -> Option<Entry>| -> Vec<Entry> {
-            let items = replies.next().map(array).unwrap_or_default();
-            items.into_iter().filter_map(decode).collect()
-        };
-        let mut entries = list(&|value| Entry::of_range(value, false));
-        let total = document["message_count"].as_u64().unwrap_or(0);
+        let mut replies = replies.into_iter();
+        let mut next = || replies.next().unwrap_or(Value::Nil);
+        let (session, document) = document(&get, next())?.ok_or_else(|| not_found(key))?;
+        let mut entries: Vec<Entry> = read(&messages, next())?.into_iter().map(Entry::of_message).collect();
         // What stands before the first message is shown only if that is the first of all.
         let from_seq = match entries.first() {
-            Some(first) if (entries.len() as u64) < total => first.seq,
+            Some(first) if (entries.len() as u64) < session.message_count => first.seq,
             _ => 0,
         };
-        entries.extend(list(&|value| Entry::of_range(value, true)));
-        entries.extend(list(&Entry::of_event));
+        entries.extend(read(&malformed, next())?.into_iter().map(Entry::of_malformed));
+        let events = tolerant::array(next()).into_iter().filter_map(tolerant::bytes);
+        entries.extend(events.filter_map(|event| Entry::of_event(&event)));
         let checkpoints = document["checkpoints"].as_array().into_iter().flatten();
         entries.extend(checkpoints.filter_map(Entry::of_checkpoint));
         entries.retain(|entry| entry.seq >= from_seq);
         entries.sort_by_key(|entry| entry.seq);
-        let last_seq = document["last_seq"].as_i64().unwrap_or(0);
-        let entries = with_gaps(entries, from_seq.max(1), last_seq);
+        let entries = with_gaps(entries, from_seq.max(1), session.last_seq);
         Ok(Snapshot {
             key: key.to_vec(),
+            session,
             document,
             entries,
         })
     }
 
-    pub fn text(&self, name: &str) -> Option<String> {
-        text(self.document.get(name))
-    }
-
-    pub fn time(&self, name: &str) -> Option<i64> {
-        time_of(self.document.get(name))
-    }
-
-    pub fn number(&self, name: &str) -> i64 {
-        self.document[name].as_i64().unwrap_or(0)
-    }
-
-    /// It is a list or JSON that only reads like a session.
+    /// Whether it is a list or JSON that only reads like a session.
     pub fn is_older_layout(&self) -> bool {
-        self.text("session_id").is_some_and(|id| id == NO_ID)
+        self.session.session_id == SessionId::unknown()
+    }
+}
+
+/// The document as types and as it came; nothing where there is no session.
+fn document(get: &Request<Option<SessionDocument>>, reply: Value) -> Result<Option<(SessionDocument, Json)>> {
+    let json = match &reply {
+        Value::Nil => return Ok(None),
+        reply => tolerant::bytes(reply.clone()).and_then(|json| tolerant::json(&json)),
+    };
+    match (get.read(reply), json) {
+        (Ok(Some(session)), Some(json)) => Ok(Some((session, json))),
+        _ => Err(Failure::Server(
+            "SESSION.GET replied with what is no JSON object.\nIs this program older than the module? See MODULE LIST."
+                .into(),
+        )),
     }
 }
 
 /// Seqs are never reused, so what is missing was there once.
-fn with_gaps(entries: Vec<Entry>, first: i64, last: i64) -> Vec<Entry> {
+fn with_gaps(entries: Vec<Entry>, first: u64, last: u64) -> Vec<Entry> {
     let mut out = Vec::with_capacity(entries.len());
     let mut next = first;
     for entry in entries {

@@ -43,8 +43,7 @@ pub struct Flags {
 pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     let mut router = Router::connect(connection)?;
     let key = flags.which.find(&mut router)?;
-    let last = flags.last.and_then(|last| usize::try_from(last).ok());
-    let mut snapshot = Snapshot::read(&mut router, &key, last)?;
+    let mut snapshot = Snapshot::read(&mut router, &key, flags.last)?;
     if flags.no_events {
         snapshot.entries.retain(Entry::is_message);
     }
@@ -65,7 +64,7 @@ fn page(snapshot: &Snapshot, look: &Look) -> String {
     }
     if snapshot.entries.is_empty() {
         // Without --no-events there may be events.
-        let nothing = match snapshot.number("last_seq") {
+        let nothing = match snapshot.session.last_seq {
             0 => "Nothing has been said or recorded here yet.",
             _ => "There are no messages here.",
         };

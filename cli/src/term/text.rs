@@ -143,7 +143,8 @@ fn hanging_indent(line: &str) -> usize {
 }
 
 /// A number with thin gaps between its thousands.
-pub fn grouped(number: i64) -> String {
+pub fn grouped(number: impl Into<i128>) -> String {
+    let number = number.into();
     let digits = number.unsigned_abs().to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

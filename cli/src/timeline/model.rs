@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::session::entry::{text, Event, What};
+use redis_session_client::Event;
+use serde_json::Value as Json;
+
+use crate::session::entry::{change, handoff, What};
 use crate::session::snapshot::Snapshot;
 use crate::term::color::Mood;
 use crate::term::text::clean_line;
@@ -29,13 +32,13 @@ pub struct Timeline {
     pub spans: Vec<Span>,
     pub flags: Vec<Flag>,
     pub messages: Vec<Said>,
-    pub message_count: i64,
+    pub message_count: u64,
     pub is_closed: bool,
 }
 
 /// An event that is no handoff.
 pub struct Mark {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub lane: usize,
     pub kind: String,
@@ -46,7 +49,7 @@ pub struct Mark {
 }
 
 pub struct Handoff {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub from: usize,
     pub to: usize,
@@ -62,7 +65,7 @@ pub struct Span {
 
 /// A checkpoint.
 pub struct Flag {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub label: String,
     pub outcome: String,
@@ -117,13 +120,13 @@ impl Lanes {
 
 fn details(event: &Event) -> String {
     let mut all = Vec::new();
-    if !event.entities.is_empty() {
-        all.push(event.entities.join(", "));
+    let entities = event.entity_ids();
+    if !entities.is_empty() {
+        all.push(entities.join(", "));
     }
-    if !event.change.is_empty() {
-        all.push(serde_json::Value::Object(event.change.clone()).to_string());
-    }
-    all.extend(event.impact.as_ref().map(ToString::to_string));
+    let change = Some(change(event)).filter(|change| !change.is_empty());
+    let objects = change.into_iter().chain(event.impact.clone());
+    all.extend(objects.map(|object| Json::Object(object).to_string()));
     clean_line(&all.join(" · "))
 }
 
@@ -141,32 +144,31 @@ impl Timeline {
                     by: Speaker::of(&body.role),
                 }),
                 What::Event(event) => {
-                    if let Some((from, to)) = &event.transition {
-                        moves.push((time_ms, clean_line(from), clean_line(to)));
+                    let moved = event.state_transition.as_ref();
+                    let transition = moved.map(|moved| (clean_line(&moved.from), clean_line(&moved.to)));
+                    if let Some((from, to)) = transition.clone() {
+                        moves.push((time_ms, from, to));
                     }
-                    if let Some((from, to, note)) = event.handoff() {
+                    if let Some((from, to, note)) = handoff(event) {
                         handoffs.push(Handoff {
                             seq,
                             time_ms,
-                            from: lanes.of(&from),
-                            to: lanes.of(&to),
-                            note: clean_line(&note.unwrap_or_default()),
+                            from: lanes.of(from),
+                            to: lanes.of(to),
+                            note: clean_line(note.unwrap_or_default()),
                         });
                         continue;
                     }
                     marks.push(Mark {
                         seq,
                         time_ms,
-                        lane: lanes.of(event.agent.as_deref().unwrap_or(NOBODY)),
-                        mood: match &event.transition {
-                            Some((_, to)) if Mood::of(&event.kind) == Mood::Neutral => Mood::of(to),
-                            _ => Mood::of(&event.kind),
+                        lane: lanes.of(event.agent_id.as_deref().unwrap_or(NOBODY)),
+                        mood: match moved {
+                            Some(moved) if Mood::of(&event.event_type) == Mood::Neutral => Mood::of(&moved.to),
+                            _ => Mood::of(&event.event_type),
                         },
-                        kind: clean_line(&event.kind),
-                        transition: event
-                            .transition
-                            .as_ref()
-                            .map(|(from, to)| (clean_line(from), clean_line(to))),
+                        kind: clean_line(&event.event_type),
+                        transition,
                         details: details(event),
                     });
                 }
@@ -179,9 +181,9 @@ impl Timeline {
                 _ => {}
             }
         }
-        let joined = snapshot.document["agents"].as_array().into_iter().flatten();
-        for agent in joined.filter_map(|agent| text(agent.get("agentId"))) {
-            lanes.of(&agent);
+        let session = &snapshot.session;
+        for agent in &session.agents {
+            lanes.of(&agent.agent_id);
         }
         let times = marks.iter().map(|mark| mark.time_ms);
         let times = times.chain(handoffs.iter().map(|handoff| handoff.time_ms));
@@ -192,14 +194,12 @@ impl Timeline {
                 (begin.min(time_ms), end.max(time_ms))
             }))
         })?;
-        let state = clean_line(&snapshot.text("state").unwrap_or_default());
+        let state = clean_line(&session.state);
         let key = key_text(&snapshot.key);
         Some(Timeline {
-            title: snapshot
-                .text("alias")
-                .map_or_else(|| key.clone(), |alias| clean_line(&alias)),
+            title: session.alias.as_deref().map_or_else(|| key.clone(), clean_line),
             key,
-            id: clean_line(&snapshot.text("session_id").unwrap_or_default()),
+            id: session.session_id.to_string(),
             begin_ms,
             end_ms,
             lanes: lanes.names,
@@ -208,8 +208,8 @@ impl Timeline {
             spans: spans(&moves, &state, begin_ms, end_ms),
             flags,
             messages,
-            message_count: snapshot.number("message_count"),
-            is_closed: snapshot.text("closed_at").is_some(),
+            message_count: session.message_count,
+            is_closed: session.closed_at.is_some(),
         })
     }
 

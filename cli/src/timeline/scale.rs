@@ -1,16 +1,11 @@
 //! Where a time stands. Long silences are cut out of the axis, so that what happened before and after them is not squeezed into two dots.
 
-use crate::term::time::{self, Clock};
+use crate::term::time::{self, Clock, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 
 /// So many silences at most are cut out.
 const BREAKS_MAX: usize = 8;
 /// A silence is cut out if it is so much longer than all that is left.
 const SILENCE_FACTOR: i64 = 3;
-
-const SECOND_MS: i64 = 1000;
-const MINUTE_MS: i64 = 60 * SECOND_MS;
-const HOUR_MS: i64 = 60 * MINUTE_MS;
-const DAY_MS: i64 = 24 * HOUR_MS;
 
 /// From this step on the year says more than the day.
 const LONG_STEP_MS: i64 = 30 * DAY_MS;

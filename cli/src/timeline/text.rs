@@ -211,7 +211,7 @@ struct Row {
 
 fn rows(timeline: &Timeline) -> Vec<Row> {
     let name = |lane: usize| timeline.lanes.get(lane).cloned().unwrap_or_default();
-    let mut all: Vec<(i64, Row)> = Vec::new();
+    let mut all: Vec<(u64, Row)> = Vec::new();
     for mark in &timeline.marks {
         let row = Row {
             time_ms: mark.time_ms,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use redis_session_client::tolerant;
 use serde_json::{json, Map, Value as Json};
 
 use super::State;
-use crate::connection::{bytes, Router};
+use crate::connection::{Link, Place, Router};
 use crate::failure::Result;
 use crate::term::time::{iso, now_ms};
 
@@ -105,12 +106,12 @@ pub struct Sample {
 impl Sample {
     /// A server that does not answer is a node with a failure.
     pub fn take(router: &mut Router) -> Result<Sample> {
-        let nodes = router.addresses().into_iter().map(|address| {
-            let name = router.name_of(&address);
-            match info(router, &address) {
+        let nodes = router.nodes().into_iter().map(|node| {
+            let name = router.name_of(&node);
+            match info(router, &node) {
                 Ok(info) => Node::of_info(name, &info),
                 Err(failure) => {
-                    router.forget(&address);
+                    router.forget(&node);
                     Node {
                         address: name,
                         version: String::new(),
@@ -143,11 +144,11 @@ impl Sample {
     }
 }
 
-fn info(router: &mut Router, address: &(String, u16)) -> Result<String> {
+fn info(router: &mut Router, node: &Place) -> Result<String> {
     let mut command = redis::cmd("INFO");
     command.arg(&["server", "clients", "memory", "stats", "session"]);
-    let info = router.at(address)?.must(&command)?;
-    Ok(String::from_utf8_lossy(&bytes(info).unwrap_or_default()).into_owned())
+    let info = router.at(node)?.must(&command)?;
+    Ok(tolerant::text(info).unwrap_or_default())
 }
 
 /// Per second.

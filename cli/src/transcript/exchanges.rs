@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use redis_session_client::tolerant;
 use serde_json::Value as Json;
 
-use crate::session::body::{parse, Call};
+use crate::session::body::Call;
 use crate::session::entry::{Entry, What};
 use crate::term::text::clean_line;
 
@@ -12,9 +13,9 @@ use crate::term::text::clean_line;
 #[derive(Default)]
 pub struct Exchanges {
     /// By the seq of the calling message and the call's number in it.
-    answers: HashMap<(i64, usize), String>,
+    answers: HashMap<(u64, usize), String>,
     /// Messages that say nothing but what stands with the calls already.
-    folded: HashSet<i64>,
+    folded: HashSet<u64>,
     /// The names of calls by their ids, for answers that come alone.
     names: HashMap<String, String>,
 }
@@ -23,7 +24,7 @@ impl Exchanges {
     /// An answer belongs to the nearest earlier call of its id.
     pub fn of(entries: &[Entry]) -> Exchanges {
         let mut out = Exchanges::default();
-        let mut open: HashMap<&str, (i64, usize)> = HashMap::new();
+        let mut open: HashMap<&str, (u64, usize)> = HashMap::new();
         for entry in entries {
             let What::Message { body, .. } = &entry.what else {
                 continue;
@@ -58,11 +59,11 @@ impl Exchanges {
         }
     }
 
-    pub fn answer(&self, seq: i64, call: usize) -> Option<&str> {
+    pub fn answer(&self, seq: u64, call: usize) -> Option<&str> {
         self.answers.get(&(seq, call)).map(String::as_str)
     }
 
-    pub fn is_folded(&self, seq: i64) -> bool {
+    pub fn is_folded(&self, seq: u64) -> bool {
         self.folded.contains(&seq)
     }
 
@@ -91,7 +92,7 @@ pub fn called(call: &Call) -> String {
 
 /// A result on one line.
 pub fn short(result: &str) -> String {
-    let compact = match parse(result) {
+    let compact = match tolerant::json(result.as_bytes()) {
         Some(json @ (Json::Object(_) | Json::Array(_))) => json.to_string(),
         _ => result.split_whitespace().collect::<Vec<_>>().join(" "),
     };
@@ -100,7 +101,7 @@ pub fn short(result: &str) -> String {
 
 /// JSON in lines, anything else as it is.
 pub fn unfolded(text: &str) -> String {
-    match parse(text) {
+    match tolerant::json(text.as_bytes()) {
         Some(json @ (Json::Object(_) | Json::Array(_))) => pretty(&json),
         _ => text.to_owned(),
     }
@@ -122,18 +123,21 @@ pub fn is_failure(result: &str) -> bool {
         json.get("error")
             .is_some_and(|error| !error.is_null() && error != &Json::Bool(false))
     };
-    says || (begin.starts_with('{') && parse(begin).is_some_and(|json| is_error(&json)))
+    says || (begin.starts_with('{') && tolerant::json(begin.as_bytes()).is_some_and(|json| is_error(&json)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use redis::Value;
+    use redis_session_client::{request, Range};
 
     fn message(seq: i64, body: &str) -> Entry {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let fields = vec![Value::Int(seq), Value::Int(0), text("x"), Value::Int(1), text(body)];
-        Entry::of_range(Value::Array(fields), false).expect("a message")
+        let range = request::range_with_meta("k", Range::all());
+        let messages = range.read(Value::Array(vec![Value::Array(fields)]));
+        Entry::of_message(messages.expect("a message").remove(0))
     }
 
     #[test]
@@ -152,7 +156,7 @@ mod tests {
         assert_eq!(exchanges.answer(2, 0), Some("one"));
         assert_eq!(exchanges.answer(5, 0), Some("two"));
         assert_eq!(exchanges.answer(2, 1), None);
-        let folded: Vec<i64> = (1..=6).filter(|seq| exchanges.is_folded(*seq)).collect();
+        let folded: Vec<u64> = (1..=6).filter(|seq| exchanges.is_folded(*seq)).collect();
         assert_eq!(folded, [3, 6]);
         assert_eq!(exchanges.name("d"), Some("put"));
     }
@@ -162,7 +166,7 @@ mod tests {
         let call = |arguments: &str| Call {
             id: String::new(),
             name: "f".into(),
-            arguments: parse(arguments).unwrap(),
+            arguments: tolerant::json(arguments.as_bytes()).unwrap(),
         };
         assert_eq!(arguments(&call(r#"{"a":"x\ny","b":[1,2]}"#)), r#"a: "x\ny", b: [1,2]"#);
         assert_eq!(arguments(&call(r#""half {\u001b""#)), "half {␛");

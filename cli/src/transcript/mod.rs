@@ -8,9 +8,11 @@
 mod exchanges;
 
 use anstyle::Style;
+use redis_session_client::{Checkpoint, Event, SessionId};
+use serde_json::Value as Json;
 
 use crate::session::body::{Body, Call, Part};
-use crate::session::entry::{Checkpoint, Entry, Event, What};
+use crate::session::entry::{change, handoff, Entry, What};
 use crate::term::color::{of_role, Mood, BAD, CALL, DIM, NAME, WARN};
 use crate::term::page::Look;
 use crate::term::text::{clean, clean_line, grouped, shorten, width, wrap};
@@ -90,7 +92,7 @@ impl<'l> Renderer<'l> {
     }
 
     /// For entries that are not known yet.
-    pub fn live(look: &'l Look, last_seq: i64) -> Renderer<'l> {
+    pub fn live(look: &'l Look, last_seq: u64) -> Renderer<'l> {
         Renderer {
             is_live: true,
             seq_columns: last_seq.to_string().len().max(4),
@@ -150,7 +152,7 @@ impl<'l> Renderer<'l> {
             What::Event(event) => self.event(entry, event),
             What::Checkpoint(checkpoint) => self.checkpoint(entry, checkpoint),
             What::Gap { from, to } => self.gap(*from, *to),
-            What::Reset { session_id } => self.reset(session_id),
+            What::Reset { session_id } => self.reset(*session_id),
             What::Unknown { kind } => {
                 let mut line = self.start(entry);
                 line.dim(format!(
@@ -190,7 +192,7 @@ impl<'l> Renderer<'l> {
         self.below(style, &lines) + &self.below(DIM, &[format!("… {left} more lines (--full)")])
     }
 
-    fn message(&self, entry: &Entry, body: &Body, tokens: Option<i64>) -> String {
+    fn message(&self, entry: &Entry, body: &Body, tokens: Option<u64>) -> String {
         let mut line = self.start(entry);
         line.put(of_role(&body.role), clean_line(&body.role));
         if let Some(name) = &body.name {
@@ -325,39 +327,40 @@ impl<'l> Renderer<'l> {
     fn event(&self, entry: &Entry, event: &Event) -> String {
         let time = self.look.clock.time(entry.time_ms);
         let mut line = self.start(entry);
-        let mood = Mood::of(&event.kind);
-        if let Some((from, to, note)) = event.handoff() {
+        let mood = Mood::of(&event.event_type);
+        if let Some((from, to, note)) = handoff(event) {
             line.put(NAME, "⇄ ")
                 .dim("handoff ")
-                .put(NAME, clean_line(&from))
+                .put(NAME, clean_line(from))
                 .dim(" → ");
-            line.put(NAME, clean_line(&to));
+            line.put(NAME, clean_line(to));
             if let Some(note) = note {
-                line.dim(format!(" · “{}”", clean_line(&note)));
+                line.dim(format!(" · “{}”", clean_line(note)));
             }
         } else {
-            let mark = if event.kind == "restored" { "↺ " } else { "◆ " };
+            let mark = if event.event_type == "restored" { "↺ " } else { "◆ " };
             line.put(mood.style(), mark)
-                .put(mood.style().dimmed(), clean_line(&event.kind));
-            if let Some(agent) = &event.agent {
+                .put(mood.style().dimmed(), clean_line(&event.event_type));
+            if let Some(agent) = &event.agent_id {
                 line.dim(format!(" · {}", clean_line(agent)));
             }
         }
-        if let Some((from, to)) = &event.transition {
-            line.dim(" · ").dim(clean_line(from)).dim(" → ");
-            line.put(Mood::of(to).style().bold(), clean_line(to));
+        if let Some(moved) = &event.state_transition {
+            line.dim(" · ").dim(clean_line(&moved.from)).dim(" → ");
+            line.put(Mood::of(&moved.to).style().bold(), clean_line(&moved.to));
         }
-        if !event.entities.is_empty() {
-            line.dim(format!(" · {}", clean_line(&event.entities.join(", "))));
+        let entities = event.entity_ids();
+        if !entities.is_empty() {
+            line.dim(format!(" · {}", clean_line(&entities.join(", "))));
         }
-        let mut rest = event.change.clone();
-        if event.handoff().is_some() {
+        let mut rest = change(event);
+        if handoff(event).is_some() {
             ["from", "to", "note"].iter().for_each(|name| {
                 rest.shift_remove(*name);
             });
         }
-        let rest = (!rest.is_empty()).then(|| serde_json::Value::Object(rest));
-        let details: Vec<_> = rest.iter().chain(&event.impact).collect();
+        let rest = Some(rest).filter(|rest| !rest.is_empty());
+        let details: Vec<Json> = rest.into_iter().chain(event.impact.clone()).map(Json::Object).collect();
         if self.look.is_full {
             let head = line.finish(self.look, &time);
             let lines: Vec<String> = details.iter().flat_map(|json| self.wrapped(&pretty(json))).collect();
@@ -382,13 +385,13 @@ impl<'l> Renderer<'l> {
         if let Some(state) = &checkpoint.state {
             line.dim(format!(" · in state {}", clean_line(state)));
         }
-        if !checkpoint.refs.is_empty() {
-            line.dim(format!(" · {}", clean_line(&checkpoint.refs.join(", "))));
+        if !checkpoint.ref_entities.is_empty() {
+            line.dim(format!(" · {}", clean_line(&checkpoint.ref_entities.join(", "))));
         }
         line.finish(self.look, &self.look.clock.time(entry.time_ms))
     }
 
-    fn gap(&self, from: i64, to: i64) -> String {
+    fn gap(&self, from: u64, to: u64) -> String {
         let seqs = match from == to {
             true => format!("seq {from} is"),
             false => format!("seq {from} to {to} are"),
@@ -405,17 +408,14 @@ impl<'l> Renderer<'l> {
         line.finish(self.look, "")
     }
 
-    fn reset(&mut self, session_id: &str) -> String {
+    fn reset(&mut self, session_id: SessionId) -> String {
         self.day.clear();
         let mut line = Line::default();
         let mark = format!("{:>columns$}  ", "!", columns = self.seq_columns);
         line.put(WARN.bold(), mark);
         line.put(
             WARN.bold(),
-            format!(
-                "another session is here now, from its beginning: {}",
-                clean_line(session_id)
-            ),
+            format!("another session is here now, from its beginning: {session_id}"),
         );
         line.finish(self.look, "")
     }

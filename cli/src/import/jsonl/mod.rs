@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use clap::Args;
 use redis::Cmd;
+use redis_session_client::tolerant::{bytes, int};
 use serde::Serialize;
 
 use crate::archive::Kind;
-use crate::connection::{self, bytes, Router};
+use crate::connection::{self, Router};
 use crate::failure::{Failure, Refusal, Result};
 use crate::stop;
 use crate::term::output;
@@ -278,7 +279,7 @@ impl Importer<'_> {
         let answers = self.router.calls(commands.collect())?;
         let mut there = Vec::new();
         for (entry, answer) in entries.into_iter().zip(answers) {
-            let is_there = answer.is_ok_and(|count| connection::int(&count) != Some(0));
+            let is_there = answer.is_ok_and(|count| int(&count) != Some(0));
             match payload::damage(&entry.payload) {
                 Some(why) => self.report.break_line(entry.line, Some(&entry.key), why),
                 None if is_there && !self.flags.replace => there.push(entry),
