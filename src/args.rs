@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis_session_core::json;
-use redis_session_core::limits::{LimitName, Limits};
+use redis_session_core::limits::{Limit, Limits};
 use redis_session_core::session::MAX_TEXT_BYTES;
 use redis_session_core::time::MAX_TIME_MS;
 
@@ -229,7 +229,7 @@ pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
 /// `[LIMIT name n] …`, each name once.
 #[derive(Default)]
 pub struct GivenLimits {
-    given: Vec<(LimitName, u64)>,
+    given: Vec<(Limit, u64)>,
 }
 
 impl GivenLimits {

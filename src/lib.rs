@@ -26,6 +26,6 @@ fn init(ctx: &ffi::LoadCtx) -> Result<(), String> {
     ctx.register_type::<value::anchors::AnchorsValue>()?;
     ctx.register_type::<value::directory::DirectoryValue>()?;
     ctx.register_commands(command::ALL)?;
-    ctx.register_settings(settings::ALL)?;
+    ctx.register_settings(&settings::all())?;
     ctx.register_info(info::write)
 }

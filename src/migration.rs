@@ -4,7 +4,7 @@
 //! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
 
 use redis_session_core::layout::{self, Format, Migrated, Migration};
-use redis_session_core::limits::{LimitName, Limits};
+use redis_session_core::limits::{Limit, Limits};
 use redis_session_core::session::Now;
 use redis_session_core::Session;
 use uuid::Uuid;
@@ -75,9 +75,8 @@ pub fn add_facts(effect: &mut Effect<'_>, format: Format, session: &Session) {
 }
 
 /// The limits of a migrated session that come from the configuration.
-pub fn carried_limits() -> impl Iterator<Item = LimitName> {
-    const CARRIED: [&str; 4] = ["dedup-window", "max-checkpoints", "max-entities", "max-agents"];
-    Limits::NAMES.into_iter().filter(|limit| CARRIED.contains(&limit.name))
+pub fn carried_limits() -> impl Iterator<Item = Limit> {
+    Limits::ROWS.into_iter().filter(|limit| !limit.bounds_content)
 }
 
 /// Counts and logs what has been migrated.

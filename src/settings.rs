@@ -1,5 +1,8 @@
 //! `CONFIG GET/SET session.<name>`. Defaults of limits are written into a session when it is created; what is described in
 //! `redis.conf` is described once, there.
+//!
+//! To add a setting, add its line to [`OTHERS`]. That of a limit is made from the limit's row in the core. A test says what is missing in
+//! `redis.conf`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,39 +14,49 @@ use crate::ffi::{Boolean, Choice, Integer, Setting};
 const MAX_COUNT: i64 = u32::MAX as i64;
 const MAX_SECONDS: i64 = MAX_TIME_MS / 1000;
 
-pub static DEFAULT_MAXLEN: Integer = Integer::new(c"default-maxlen", 20, 0, MAX_COUNT).on_change(forget_limits);
-pub static DEFAULT_TTL_S: Integer = Integer::new(c"default-ttl", 604_800, 0, MAX_SECONDS);
-pub static MAX_MESSAGE_BYTES: Integer = Integer::new(c"max-message-bytes", 1 << 20, 1, 512 << 20).memory();
-pub static DEDUP_WINDOW: Integer = Integer::new(c"dedup-window", 64, 0, MAX_COUNT).on_change(forget_limits);
-pub static EVENT_MAXLEN: Integer = Integer::new(c"event-maxlen", 1000, 0, MAX_COUNT).on_change(forget_limits);
-pub static EVENT_TTL_S: Integer = Integer::new(c"event-ttl", 3600, 0, MAX_SECONDS).on_change(forget_limits);
-pub static MAX_CHECKPOINTS: Integer = Integer::new(c"max-checkpoints", 16, 0, MAX_COUNT).on_change(forget_limits);
-pub static MAX_ENTITIES: Integer = Integer::new(c"max-entities", 10_000, 0, MAX_COUNT).on_change(forget_limits);
-pub static MAX_AGENTS: Integer = Integer::new(c"max-agents", 1000, 0, MAX_COUNT).on_change(forget_limits);
-pub static CHECKPOINT_GRACE_S: Integer = Integer::new(c"checkpoint-grace", 600, 0, MAX_SECONDS);
-pub static ANCHOR_MAXLEN: Integer = Integer::new(c"anchor-maxlen", 5, 0, MAX_COUNT);
-pub static ANCHOR_MAX_AGE_S: Integer = Integer::new(c"anchor-max-age", 604_800, 0, MAX_SECONDS);
-pub static AUTO_MIGRATE: Boolean = Boolean::new(c"auto-migrate", true);
-pub static PUBLISH: Choice = Choice::new(c"publish", 1, &[(c"off", 0), (c"events", 1), (c"all", 2)]);
-pub static COMPRESS_AFTER_BYTES: Integer = Integer::new(c"compress-after", 1024, 0, 1 << 30).memory();
+/// Makes the statics of settings and the list of them.
+macro_rules! settings {
+    ($( $name:ident: $kind:ident = $setting:expr; )+) => {
+        $( pub static $name: $kind = $setting; )+
 
-pub static ALL: &[Setting] = &[
-    Setting::Integer(&DEFAULT_MAXLEN),
-    Setting::Integer(&DEFAULT_TTL_S),
-    Setting::Integer(&MAX_MESSAGE_BYTES),
-    Setting::Integer(&DEDUP_WINDOW),
-    Setting::Integer(&EVENT_MAXLEN),
-    Setting::Integer(&EVENT_TTL_S),
-    Setting::Integer(&MAX_CHECKPOINTS),
-    Setting::Integer(&MAX_ENTITIES),
-    Setting::Integer(&MAX_AGENTS),
-    Setting::Integer(&CHECKPOINT_GRACE_S),
-    Setting::Integer(&ANCHOR_MAXLEN),
-    Setting::Integer(&ANCHOR_MAX_AGE_S),
-    Setting::Boolean(&AUTO_MIGRATE),
-    Setting::Choice(&PUBLISH),
-    Setting::Integer(&COMPRESS_AFTER_BYTES),
-];
+        /// The settings that are no defaults of limits.
+        static OTHERS: &[Setting] = &[$( Setting::$kind(&$name), )+];
+    };
+}
+
+settings! {
+    DEFAULT_TTL_S: Integer = Integer::new("default-ttl", 604_800, 0, MAX_SECONDS);
+    MAX_MESSAGE_BYTES: Integer = Integer::new("max-message-bytes", 1 << 20, 1, 512 << 20).memory();
+    CHECKPOINT_GRACE_S: Integer = Integer::new("checkpoint-grace", 600, 0, MAX_SECONDS);
+    ANCHOR_MAXLEN: Integer = Integer::new("anchor-maxlen", 5, 0, MAX_COUNT);
+    ANCHOR_MAX_AGE_S: Integer = Integer::new("anchor-max-age", 604_800, 0, MAX_SECONDS);
+    AUTO_MIGRATE: Boolean = Boolean::new("auto-migrate", true);
+    PUBLISH: Choice = Choice::new("publish", 1, &[(c"off", 0), (c"events", 1), (c"all", 2)]);
+    COMPRESS_AFTER_BYTES: Integer = Integer::new("compress-after", 1024, 0, 1 << 30).memory();
+}
+
+const LIMITS: usize = Limits::ROWS.len();
+
+/// The settings of limits, each in the place of its limit's row.
+static OF_LIMITS: [Option<Integer>; LIMITS] = {
+    let mut settings = [const { None }; LIMITS];
+    let mut place = 0;
+    while place < LIMITS {
+        let limit = Limits::ROWS[place];
+        if let Some(setting) = limit.setting {
+            let integer = Integer::new(setting.name, setting.default as i64, 0, limit.max as i64);
+            settings[place] = Some(integer.on_change(forget_limits));
+        }
+        place += 1;
+    }
+    settings
+};
+
+/// Every setting there is.
+pub fn all() -> Vec<Setting> {
+    let of_limits = OF_LIMITS.iter().flatten().map(Setting::Integer);
+    of_limits.chain(OTHERS.iter().copied()).collect()
+}
 
 /// The limits that a new session starts with, one value that all sessions created under the same settings share.
 static DEFAULT_LIMITS: Mutex<Option<Arc<Limits>>> = Mutex::new(None);
@@ -51,23 +64,132 @@ static DEFAULT_LIMITS: Mutex<Option<Arc<Limits>>> = Mutex::new(None);
 pub fn default_limits() -> Arc<Limits> {
     let mut limits = DEFAULT_LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
     let limits = limits.get_or_insert_with(|| {
-        let number = |setting: &Integer| setting.get() as u64;
-        Arc::new(Limits {
-            maxlen: number(&DEFAULT_MAXLEN),
-            maxtokens: 0,
-            maxbytes: 0,
-            maxage_ms: 0,
-            event_maxlen: number(&EVENT_MAXLEN),
-            event_ttl_s: number(&EVENT_TTL_S),
-            dedup_window: number(&DEDUP_WINDOW),
-            max_checkpoints: number(&MAX_CHECKPOINTS),
-            max_entities: number(&MAX_ENTITIES),
-            max_agents: number(&MAX_AGENTS),
-        })
+        let mut limits = Limits::default();
+        for (limit, setting) in Limits::ROWS.into_iter().zip(&OF_LIMITS) {
+            if let Some(setting) = setting {
+                limits.set(limit, setting.get() as u64);
+            }
+        }
+        Arc::new(limits)
     });
     Arc::clone(limits)
 }
 
 fn forget_limits() {
     *DEFAULT_LIMITS.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines `session.<name> <value>` of `redis.conf`, each with the comment above it as one line of text.
+    fn paragraphs() -> Vec<(String, String, String)> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/redis.conf");
+        let text = std::fs::read_to_string(path).expect("redis.conf is there");
+        let mut comment = Vec::new();
+        let mut all = Vec::new();
+        for line in text.lines() {
+            if let Some(line) = line.strip_prefix('#') {
+                comment.push(line.trim().to_owned());
+                continue;
+            }
+            let setting = line.strip_prefix("session.").and_then(|line| line.split_once(' '));
+            if let Some((name, value)) = setting {
+                all.push((name.to_owned(), value.to_owned(), comment.join(" ")));
+            }
+            comment.clear();
+        }
+        all
+    }
+
+    /// The last part of a comment: from the range on.
+    fn range_and_default(setting: &Setting) -> (String, String) {
+        match *setting {
+            Setting::Integer(setting) => (
+                format!("{} to {}", setting.min(), setting.max()),
+                setting.default().to_string(),
+            ),
+            Setting::Boolean(setting) => (
+                "yes or no".to_owned(),
+                if setting.default() { "yes" } else { "no" }.to_owned(),
+            ),
+            Setting::Choice(setting) => {
+                let words: Vec<&str> = setting.words().collect();
+                let (last, others) = words.split_last().expect("a choice has words");
+                (format!("{} or {last}", others.join(", ")), setting.default().to_owned())
+            }
+        }
+    }
+
+    #[test]
+    fn redis_conf_says_of_every_setting_its_range_and_its_default() {
+        let paragraphs = paragraphs();
+        let settings = all();
+        for (name, _, _) in &paragraphs {
+            assert!(
+                settings.iter().any(|setting| setting.name() == name),
+                "redis.conf sets session.{name}, which there is not"
+            );
+        }
+        for setting in &settings {
+            let name = setting.name();
+            let found: Vec<_> = paragraphs.iter().filter(|(known, _, _)| known == name).collect();
+            let [(_, value, comment)] = found[..] else {
+                panic!("redis.conf has {} lines session.{name}, not one", found.len());
+            };
+            let (range, default) = range_and_default(setting);
+            assert_eq!(*value, default, "session.{name}");
+            let says = format!(" default {default}");
+            let is_said = comment.match_indices(&range).any(|(place, range)| {
+                let behind = &comment[place + range.len()..];
+                let (until, from) = behind.split_at(behind.find(',').unwrap_or(behind.len()));
+                // A unit in words may stand behind a number.
+                (until.is_empty() || until.starts_with(" (") && until.ends_with(')'))
+                    && from.strip_prefix(',').is_some_and(|from| {
+                        from.strip_prefix(&says)
+                            .is_some_and(|rest| rest.starts_with(['.', ' ']))
+                    })
+            });
+            assert!(
+                is_said,
+                "the comment on session.{name} does not say '{range}, default {default}': {comment}"
+            );
+        }
+    }
+
+    #[test]
+    fn redis_conf_says_of_every_limit_its_unit_and_its_name() {
+        let paragraphs = paragraphs();
+        for limit in Limits::ROWS {
+            let Some(setting) = limit.setting else { continue };
+            let found = paragraphs.iter().find(|(name, _, _)| name == setting.name);
+            let (_, _, comment) = found.expect("every setting has its paragraph");
+            let begins = comment.get(..limit.unit.len()).unwrap_or_default();
+            assert!(
+                begins.eq_ignore_ascii_case(limit.unit),
+                "the comment on session.{} does not begin with its unit, {}",
+                setting.name,
+                limit.unit
+            );
+            let named = format!("(LIMIT {}", limit.name);
+            let names_it = comment
+                .split_once(&named)
+                .is_some_and(|(_, rest)| rest.starts_with([')', ';']));
+            assert!(
+                names_it,
+                "the comment on session.{} does not say '{named})'",
+                setting.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_new_session_has_the_defaults_of_the_rows() {
+        let limits = default_limits();
+        for limit in Limits::ROWS {
+            let default = limit.setting.map_or(0, |setting| setting.default);
+            assert_eq!(limits.get(limit), default, "{}", limit.name);
+        }
+    }
 }

@@ -496,7 +496,7 @@ impl NewSession<'_> {
                 effect.word(word).bytes(value.as_bytes());
             }
         }
-        for limit in Limits::NAMES {
+        for limit in Limits::ROWS {
             effect
                 .word(Word::Limit)
                 .bytes(limit.name.as_bytes())

@@ -97,7 +97,7 @@ impl Session {
     fn write_limits(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"limits\":");
         let mut before = b'{';
-        for limit in Limits::NAMES {
+        for limit in Limits::ROWS {
             out.push(before);
             before = b',';
             out.push(b'"');
@@ -146,19 +146,7 @@ impl Session {
 
 fn write_number(out: &mut Vec<u8>, before: &str, number: u64) {
     out.extend_from_slice(before.as_bytes());
-    // The digits, last first; no number has more than 20.
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+    json::write_u64(out, number);
 }
 
 fn write_optional(out: &mut Vec<u8>, text: Option<&str>) {

@@ -5,6 +5,9 @@
 
 use std::ops::ControlFlow;
 
+use memchr::memchr;
+use memchr::memmem::Finder;
+
 use crate::json::{self, Value};
 use crate::log::{Body, Entry, Head, Log, Position};
 use crate::message::{estimated_tokens, Role};
@@ -352,21 +355,21 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
 /// [`compose`] writes agents and states in one way only. Entities may stand as their writer spelled them: those are not looked for in a
 /// text with escapes.
 struct Marks {
-    agents: Vec<Vec<u8>>,
-    entities: Vec<Vec<u8>>,
+    agents: Vec<Finder<'static>>,
+    entities: Vec<Finder<'static>>,
     /// The transition, where only one end of it is given.
-    transition: Vec<u8>,
+    transition: Option<Finder<'static>>,
     /// With the state that it leads to, the event ends.
     end: Vec<u8>,
 }
 
 impl Marks {
     fn of(range: &EventRange<'_>) -> Self {
-        let all = |prefix: &[u8], names: &[&str]| -> Vec<Vec<u8>> {
+        let all = |prefix: &[u8], names: &[&str]| -> Vec<Finder<'static>> {
             let mark = |name: &&str| {
                 let mut mark = prefix.to_vec();
                 json::write_string(&mut mark, name);
-                mark
+                Finder::new(&mark).into_owned()
             };
             names.iter().map(mark).collect()
         };
@@ -385,7 +388,7 @@ impl Marks {
         Marks {
             agents: all(b"agentId\":", range.agents),
             entities: all(b"", range.entities),
-            transition,
+            transition: (!transition.is_empty()).then(|| Finder::new(&transition).into_owned()),
             end,
         }
     }
@@ -393,13 +396,15 @@ impl Marks {
     fn are_in(&self, kind: &str, body: &[u8]) -> bool {
         // Seq, time and type go before the agent; of the type, each byte is written as six at most.
         let before_agent = 96 + 6 * kind.len();
-        let agent_is_in = |mark: &Vec<u8>| json::contains(&body[..body.len().min(before_agent + mark.len())], mark);
+        let has = |mark: &Finder<'_>| mark.find(body).is_some();
+        let agent_is_in = |mark: &Finder<'_>| {
+            let beginning = &body[..body.len().min(before_agent + mark.needle().len())];
+            mark.find(beginning).is_some()
+        };
         body.ends_with(&self.end)
-            && json::contains(body, &self.transition)
+            && self.transition.as_ref().is_none_or(has)
             && (self.agents.is_empty() || self.agents.iter().any(agent_is_in))
-            && (self.entities.is_empty()
-                || self.entities.iter().any(|mark| json::contains(body, mark))
-                || json::contains(body, b"\\"))
+            && (self.entities.is_empty() || self.entities.iter().any(has) || memchr(b'\\', body).is_some())
     }
 }
 

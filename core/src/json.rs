@@ -626,41 +626,6 @@ fn hex4(text: &str) -> u32 {
         .unwrap_or(0xfffd)
 }
 
-/// Whether `part` stands somewhere in `text`. Cost: less than an instruction a byte.
-pub fn contains(text: &[u8], part: &[u8]) -> bool {
-    let (Some(first), Some(last)) = (part.first(), part.last()) else {
-        return true;
-    };
-    let gap = part.len() - 1;
-    let Some(last_start) = text.len().checked_sub(gap + 16) else {
-        return text.windows(part.len()).any(|window| window == part);
-    };
-    let (first, last) = (u8x16::splat(*first), u8x16::splat(*last));
-    // Sixteen places at once where the first and the last byte are right.
-    let is_at = |start: usize, begin: &[u8; 16], end: &[u8; 16]| {
-        let right = u8x16::from(*begin).simd_eq(first) & u8x16::from(*end).simd_eq(last);
-        let mut places = right.to_bitmask();
-        while places != 0 {
-            if text[start + places.trailing_zeros() as usize..].starts_with(part) {
-                return true;
-            }
-            places &= places - 1;
-        }
-        false
-    };
-    let blocks = text.as_chunks::<16>().0.iter().zip(text[gap..].as_chunks::<16>().0);
-    for (number, (begin, end)) in blocks.enumerate() {
-        if is_at(16 * number, begin, end) {
-            return true;
-        }
-    }
-    // The text's last sixteen places, most of them once more.
-    match (text[last_start..].first_chunk(), text.last_chunk()) {
-        (Some(begin), Some(end)) => is_at(last_start, begin, end),
-        _ => false,
-    }
-}
-
 /// Appends `text` to `out` as a JSON string, quotes included.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
@@ -682,18 +647,8 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends the digits of `number`.
-pub fn write_u64(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+pub fn write_u64(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a value as it was written.
@@ -798,11 +753,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_part_is_found_where_it_stands(text in "[ab]{0,90}", part in "[ab]{0,7}") {
-            prop_assert_eq!(contains(text.as_bytes(), part.as_bytes()), text.contains(&part));
-        }
-
         #[test]
         fn strings_and_numbers_are_written_as_a_serialiser_does(text in "[ -~\\x00-\\x1f\"\\\\é\u{7f}]{0,40}", number in any::<u64>()) {
             let mut out = Vec::new();

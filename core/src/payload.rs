@@ -377,7 +377,7 @@ impl Session {
         for time_ms in [self.created_at_ms, self.last_activity_ms] {
             part(&time_ms.to_le_bytes());
         }
-        for limit in Limits::NAMES {
+        for limit in Limits::ROWS {
             part(&self.limits.get(limit).to_le_bytes());
         }
         part(self.scope().map_or(&[], str::as_bytes));

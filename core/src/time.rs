@@ -1,4 +1,8 @@
 //! Times are Unix milliseconds. Here they become ISO 8601 text and are read from it.
+//!
+//! Written by hand and not with a library for the calendar, as what is outside of the core does with `jiff`: the core needs UTC, one way of
+//! writing and the few that bodies use, no zones and no clock, and keeps free of a dependency of that size. The usual form of a
+//! timestamp is read eight bytes at a time, once for each message that has one.
 
 /// 9999-12-31T23:59:59.999Z, the latest time that has a four-digit year.
 pub const MAX_TIME_MS: i64 = 253_402_300_799_999;

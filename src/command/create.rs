@@ -221,3 +221,23 @@ fn reply(ctx: &Ctx, id: Uuid, key: &[u8], created: bool) {
     ctx.reply_bulk(b"created");
     ctx.reply_i64(i64::from(created));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis_session_core::limits::Limits;
+
+    #[test]
+    fn the_reference_names_every_limit() {
+        let names: Vec<String> = Limits::ROWS
+            .iter()
+            .map(|limit| match limit.unit {
+                "milliseconds" => format!("`{}` (ms)", limit.name),
+                "seconds" => format!("`{}` (s)", limit.name),
+                _ => format!("`{}`", limit.name),
+            })
+            .collect();
+        let names = names.join(", ");
+        assert!(COMMAND.details.contains(&names), "the details do not say {names}");
+    }
+}

@@ -269,3 +269,15 @@ fn reply(ctx: &Ctx, format: &str, done: &Migrated, removed: u64) {
         ctx.reply_i64(count as i64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_names_every_format() {
+        let names: Vec<String> = Format::all().map(|format| format!("`{}`", format.name())).collect();
+        let names = format!("({})", names.join(", "));
+        assert!(COMMAND.details.contains(&names), "the details do not say {names}");
+    }
+}

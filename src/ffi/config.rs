@@ -4,7 +4,7 @@
 use super::load::LoadCtx;
 use crate::guard::guarded;
 use redis_module::raw;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_longlong, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ pub type OnChange = fn();
 
 /// A whole number within bounds.
 pub struct Integer {
-    name: &'static CStr,
+    name: &'static str,
     default: i64,
     min: i64,
     max: i64,
@@ -24,7 +24,7 @@ pub struct Integer {
 }
 
 impl Integer {
-    pub const fn new(name: &'static CStr, default: i64, min: i64, max: i64) -> Self {
+    pub const fn new(name: &'static str, default: i64, min: i64, max: i64) -> Self {
         Integer {
             name,
             default,
@@ -47,6 +47,16 @@ impl Integer {
         self
     }
 
+    #[cfg(test)]
+    pub const fn default(&self) -> i64 {
+        self.default
+    }
+
+    #[cfg(test)]
+    pub const fn min(&self) -> i64 {
+        self.min
+    }
+
     /// The greatest value that it can have.
     pub const fn max(&self) -> i64 {
         self.max
@@ -60,20 +70,25 @@ impl Integer {
 
 /// `yes` or `no`.
 pub struct Boolean {
-    name: &'static CStr,
+    name: &'static str,
     default: bool,
     on_change: Option<OnChange>,
     value: AtomicBool,
 }
 
 impl Boolean {
-    pub const fn new(name: &'static CStr, default: bool) -> Self {
+    pub const fn new(name: &'static str, default: bool) -> Self {
         Boolean {
             name,
             default,
             on_change: None,
             value: AtomicBool::new(default),
         }
+    }
+
+    #[cfg(test)]
+    pub const fn default(&self) -> bool {
+        self.default
     }
 
     #[inline]
@@ -84,7 +99,7 @@ impl Boolean {
 
 /// One of a few words, each standing for a number.
 pub struct Choice {
-    name: &'static CStr,
+    name: &'static str,
     default: i32,
     words: &'static [(&'static CStr, i32)],
     on_change: Option<OnChange>,
@@ -92,7 +107,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub const fn new(name: &'static CStr, default: i32, words: &'static [(&'static CStr, i32)]) -> Self {
+    pub const fn new(name: &'static str, default: i32, words: &'static [(&'static CStr, i32)]) -> Self {
         Choice {
             name,
             default,
@@ -100,6 +115,18 @@ impl Choice {
             on_change: None,
             value: AtomicI32::new(default),
         }
+    }
+
+    /// The word that it has where nothing is configured.
+    #[cfg(test)]
+    pub fn default(&self) -> &'static str {
+        let word = self.words.iter().find(|(_, number)| *number == self.default);
+        word.and_then(|(word, _)| word.to_str().ok()).unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.words.iter().filter_map(|(word, _)| word.to_str().ok())
     }
 
     #[inline]
@@ -117,7 +144,7 @@ pub enum Setting {
 
 impl Setting {
     /// The name without the module's prefix.
-    pub fn name(&self) -> &'static CStr {
+    pub fn name(&self) -> &'static str {
         match self {
             Setting::Integer(setting) => setting.name,
             Setting::Boolean(setting) => setting.name,
@@ -131,10 +158,7 @@ impl LoadCtx {
     pub fn register_settings(&self, settings: &[Setting]) -> Result<(), String> {
         for setting in settings {
             if !self.register_setting(setting) {
-                return Err(format!(
-                    "the server refuses the setting session.{}",
-                    setting.name().to_string_lossy()
-                ));
+                return Err(format!("the server refuses the setting session.{}", setting.name()));
             }
         }
         // SAFETY: called from OnLoad, after all settings are registered.
@@ -145,6 +169,9 @@ impl LoadCtx {
     }
 
     fn register_setting(&self, setting: &Setting) -> bool {
+        let Ok(name) = CString::new(setting.name()) else {
+            return false;
+        };
         let status = match *setting {
             Setting::Integer(setting) => {
                 let flags = if setting.is_memory {
@@ -157,7 +184,7 @@ impl LoadCtx {
                 unsafe {
                     api!(RedisModule_RegisterNumericConfig)(
                         self.as_ptr(),
-                        setting.name.as_ptr(),
+                        name.as_ptr(),
                         setting.default,
                         flags,
                         setting.min,
@@ -174,7 +201,7 @@ impl LoadCtx {
                 unsafe {
                     api!(RedisModule_RegisterBoolConfig)(
                         self.as_ptr(),
-                        setting.name.as_ptr(),
+                        name.as_ptr(),
                         c_int::from(setting.default),
                         0,
                         Some(get_boolean),
@@ -191,7 +218,7 @@ impl LoadCtx {
                 unsafe {
                     api!(RedisModule_RegisterEnumConfig)(
                         self.as_ptr(),
-                        setting.name.as_ptr(),
+                        name.as_ptr(),
                         setting.default,
                         0,
                         words.as_mut_ptr(),

@@ -7,18 +7,34 @@
 //! Its events are messages. An `id` that is a UUID becomes the session's, `last_update_time` its last activity; everything else goes to
 //! `meta` as it is (`last_update_time` too).
 
-use super::context::{identity_of, time_of_value};
+use super::legacy::{Items, Legacy, Row, ToldBy};
+use super::names::KeyName;
+use super::parts::{identity_of, time_of_value};
+use super::sample::Sample;
+use super::source::{BadLayout, Kind, Sources};
 use super::text::Object;
-use super::{BadLayout, Format, Items, Legacy, Sources};
 
-pub(super) fn matches(object: &Object<'_>) -> bool {
+pub(super) static ROW: Row = Row {
+    name: "adk",
+    values: "a string: a JSON object with `app_name` and `events`",
+    needs: &[Kind::String],
+    may_have: &[],
+    keys: &[KeyName::new(&[Kind::String], "*")],
+    sample: &[Sample::String(
+        r#"{"id":"s","app_name":"a","user_id":"u","state":{},"events":[{"id":"e","author":"user","content":{"role":"user","parts":[{"text":"hi"}]},"actions":{"state_delta":{}},"timestamp":1736850000.5}],"last_update_time":1736850000.5}"#,
+    )],
+    told_by: ToldBy::Object(matches),
+    read,
+};
+
+fn matches(object: &Object<'_>) -> bool {
     object.get("app_name").is_some() && object.has_messages("events")
 }
 
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
     let (mut object, number) = sources.take_object()?;
     let items = Items::oldest_first(object.take_elements("events"));
-    let mut legacy = Legacy::new(Format::Adk, items);
+    let mut legacy = Legacy::new(&ROW, items);
     legacy.id = identity_of(&object, "id");
     if legacy.id.is_some() {
         object.take("id", |_| Some(()));
@@ -32,8 +48,9 @@ pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayou
 
 #[cfg(test)]
 mod tests {
+    use super::ROW;
     use crate::layout::tests::{bodies, migrated, migrated_with_id};
-    use crate::layout::{recognise_alone, Format, Source};
+    use crate::layout::{recognise_alone, Source};
 
     #[test]
     fn the_sample_migrates() {
@@ -42,7 +59,7 @@ mod tests {
             r#"{{"id":"s","app_name":"a","user_id":"u","state":{{}},"events":[{EVENT}],"last_update_time":1736850000.5}}"#
         );
         let source = [Source::String(text.as_bytes())];
-        assert_eq!(recognise_alone(&source[0]), Some(Format::Adk));
+        assert_eq!(recognise_alone(&source[0]), Some(ROW.format()));
         let (session, _) = migrated(&source, None);
         assert_eq!(bodies(&session), [EVENT]);
         assert_eq!(session.last_activity_ms(), 1_736_850_000_500);

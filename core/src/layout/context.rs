@@ -17,27 +17,40 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use uuid::Uuid;
-
+use super::legacy::{Items, Legacy, LegacyEntity, Row, ToldBy};
+use super::names::KeyName;
+use super::parts::{identity_of, time_of_value};
+use super::sample::Sample;
+use super::source::{BadLayout, Kind, Sources};
 use super::text::Object;
-use super::{BadLayout, Format, Items, Legacy, LegacyEntity, SourceId, Sources};
 use crate::entity::UNKNOWN_TYPE;
 use crate::json::{self, Value};
-use crate::message::time_of_number;
 use crate::payload::{is_text, MAX_COUNTER};
-use crate::time;
 
 /// The window that the layout brings.
 pub const WINDOW: u64 = 20;
 
-pub(super) fn matches(object: &Object<'_>) -> bool {
+pub(super) static ROW: Row = Row {
+    name: "context",
+    values: "a string: a JSON object with `matter_id` and `messages`",
+    needs: &[Kind::String],
+    may_have: &[],
+    keys: &[KeyName::new(&[Kind::String], "*")],
+    sample: &[Sample::String(
+        r#"{"session_id":"00000000-0000-0000-0000-00000000000a","matter_id":"m1","user_id":"u1","created_at":"2026-01-14T10:00:00+00:00","messages":[{"role":"user","content":"hi","timestamp":"2026-01-14T10:00:00Z","entity_refs":["e1"]}],"entities_mentioned":{"e1":{"entity_id":"e1","entity_name":"John Smith","entity_type":"person","aliases":["Mr Smith"],"mention_count":3}},"query_count":4,"ttl_extended_count":2}"#,
+    )],
+    told_by: ToldBy::Object(matches),
+    read,
+};
+
+fn matches(object: &Object<'_>) -> bool {
     object.get("matter_id").is_some() && object.has_messages("messages")
 }
 
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
     let (mut object, number) = sources.take_object()?;
     let items = Items::oldest_first(object.take_elements("messages"));
-    let mut legacy = Legacy::new(Format::Context, items);
+    let mut legacy = Legacy::new(&ROW, items);
     legacy.maxlen = Some(WINDOW);
     legacy.id = identity_of(&object, "session_id");
     if legacy.id.is_some() {
@@ -191,26 +204,11 @@ fn count_of(value: Value<'_>) -> Option<u64> {
     (count <= MAX_COUNTER).then_some(count)
 }
 
-/// A time as in a message: an ISO 8601 string, or a number.
-pub(super) fn time_of_value(value: Value<'_>) -> Option<i64> {
-    match value {
-        Value::String(text) => time::parse_iso_8601(&text.decode()),
-        other => time_of_number(other),
-    }
-}
-
-/// The id that a member is, if it is a UUID.
-pub(super) fn identity_of(object: &Object<'_>, member: &'static str) -> Option<SourceId> {
-    let text = object.get(member)?.value.as_string()?;
-    let id = Uuid::try_parse(&text).ok()?;
-    Some(SourceId { id, member })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::WINDOW;
+    use super::{ROW, WINDOW};
     use crate::layout::tests::{bodies, migrated, migrated_with_id, NOW_MS};
-    use crate::layout::{recognise_alone, Format, Source};
+    use crate::layout::{recognise_alone, Source};
 
     const MESSAGE: &str = r#"{"role":"user","content":"…","timestamp":"2026-01-14T10:00:00Z","entity_refs":["e1"]}"#;
 
@@ -226,7 +224,7 @@ mod tests {
             r#"{"e1":{"entity_id":"e1","entity_name":"John Smith","entity_type":"person","aliases":["Mr Smith"],"mention_count":3,"last_mentioned":"2026-01-14T10:00:00Z"}}"#,
         );
         let source = [Source::String(text.as_bytes())];
-        assert_eq!(recognise_alone(&source[0]), Some(Format::Context));
+        assert_eq!(recognise_alone(&source[0]), Some(ROW.format()));
         let (session, done) = migrated(&source, None);
         assert_eq!(bodies(&session), [MESSAGE]);
         assert_eq!(session.id(), uuid::Uuid::from_u128(10));
@@ -313,7 +311,7 @@ mod tests {
             ),
         ] {
             let source = [Source::String(text.as_bytes())];
-            let why = crate::layout::recognise(&source, Some(Format::Context)).unwrap_err();
+            let why = crate::layout::recognise(&source, Some(ROW.format())).unwrap_err();
             assert!(why.to_string().starts_with("source 1 "), "{why}");
         }
     }

@@ -8,59 +8,34 @@
 //! `created_at` and `updated_at` (ISO 8601, or a number as in a message) become the session's times, a `session_id` that is a UUID its id.
 //! All other fields go to `meta`, as strings.
 
-use uuid::Uuid;
+use super::json_list;
+use super::legacy::{Items, Legacy, Row, ToldBy};
+use super::names::KeyName;
+use super::parts::Fields;
+use super::sample::Sample;
+use super::source::{BadLayout, Kind, Numbered, Sources};
 
-use super::{BadLayout, Field, Format, Items, Legacy, Numbered, SourceId, Sources};
-use crate::json::Value;
-use crate::message::time_of_number;
-use crate::time;
+pub(super) static ROW: Row = Row {
+    name: "hash-list",
+    values: "a hash of metadata, a list or a JSON array of messages",
+    needs: &[Kind::Hash],
+    may_have: &[Kind::List, Kind::String],
+    keys: &[
+        KeyName::new(&[Kind::Hash], "*"),
+        KeyName::new(&[Kind::List, Kind::String], "*:messages"),
+    ],
+    sample: &[
+        Sample::Hash(&[("created_at", "2026-01-14T10:00:00Z"), ("title", "A talk")]),
+        Sample::List(&[
+            r#"{"role":"user","content":"hi"}"#,
+            r#"{"role":"assistant","content":"hello"}"#,
+        ]),
+    ],
+    told_by: ToldBy::HashAndElements(&json_list::ROW),
+    read,
+};
 
-/// The fields of a hash that are still to be understood.
-pub(super) struct Fields<'a>(Vec<Field<'a>>);
-
-impl<'a> Fields<'a> {
-    pub fn of(sources: &Sources<'a>) -> Self {
-        Fields(sources.fields().to_vec())
-    }
-
-    /// Takes a field out, if it can be understood.
-    pub fn take<T>(&mut self, name: &str, understand: impl FnOnce(&'a [u8]) -> Option<T>) -> Option<T> {
-        let place = self.0.iter().position(|(field, _)| *field == name.as_bytes())?;
-        let understood = understand(self.0[place].1)?;
-        self.0.remove(place);
-        Some(understood)
-    }
-
-    /// Takes what every hash may say of its session.
-    pub fn take_identity(&mut self, legacy: &mut Legacy<'a>) {
-        legacy.created_at_ms = self.take("created_at", time_of_text);
-        legacy.last_activity_ms = self.take("updated_at", time_of_text);
-        legacy.id = self
-            .take("session_id", |id| Uuid::try_parse_ascii(id).ok())
-            .map(|id| SourceId {
-                id,
-                member: "session_id",
-            });
-    }
-
-    pub fn rest(&self) -> &[Field<'a>] {
-        &self.0
-    }
-}
-
-pub(super) fn field<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
-    fields
-        .iter()
-        .find(|(field, _)| *field == name.as_bytes())
-        .map(|(_, value)| *value)
-}
-
-/// ISO 8601, or a number as in a message: seconds below 1e11, else milliseconds.
-pub(super) fn time_of_text(text: &[u8]) -> Option<i64> {
-    time_of_number(Value::Number(text)).or_else(|| time::parse_iso_8601(std::str::from_utf8(text).ok()?))
-}
-
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
     if let (Some(_), Some(Numbered { number, .. })) = (&sources.list, &sources.string) {
         return Err(BadLayout::of(
             *number,
@@ -71,7 +46,7 @@ pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayou
         Some(_) => Items::oldest_first(sources.list()),
         None => Items::oldest_first(sources.take_array()?),
     };
-    let mut legacy = Legacy::new(Format::HashList, items);
+    let mut legacy = Legacy::new(&ROW, items);
     let mut fields = Fields::of(sources);
     fields.take_identity(&mut legacy);
     legacy.meta.add_fields(fields.rest());
@@ -80,8 +55,9 @@ pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayou
 
 #[cfg(test)]
 mod tests {
+    use super::ROW;
     use crate::layout::tests::{bodies, migrated, NOW_MS};
-    use crate::layout::{recognise, recognise_alone, Format, Source};
+    use crate::layout::{recognise, recognise_alone, Source};
 
     const HI: &str = r#"{"role":"user","content":"hi"}"#;
 
@@ -126,7 +102,7 @@ mod tests {
         );
         assert_eq!((session.created_at_ms(), session.last_activity_ms()), (NOW_MS, NOW_MS));
         assert!(recognise(std::slice::from_ref(&hash), None).is_err());
-        let (alone, _) = migrated(&[hash], Some(Format::HashList));
+        let (alone, _) = migrated(&[hash], Some(ROW.format()));
         assert_eq!(alone.last_seq(), 0);
     }
 
@@ -168,7 +144,9 @@ mod tests {
             assert_eq!(recognise(&sources, None).unwrap_err().to_string(), why);
         }
         assert_eq!(
-            recognise(&[hash], Some(Format::JsonList)).unwrap_err().to_string(),
+            recognise(&[hash], Some(crate::layout::json_list::ROW.format()))
+                .unwrap_err()
+                .to_string(),
             "source 1 is a hash: json-list has none"
         );
     }

@@ -4,24 +4,45 @@
 //! {"role":"user","content":"hi","tool_calls":[{"id":"c1","name":"get_weather","arguments":"{}"}]}
 //! ```
 
+use super::legacy::{Items, Legacy, Row, ToldBy};
+use super::names::KeyName;
+use super::sample::Sample;
 use super::shape::Shape;
-use super::{BadLayout, Format, Items, Legacy, Sources};
+use super::source::{BadLayout, Kind, Sources};
 
-/// A message with a role and something to say, or a call or its output.
-#[inline]
-pub(super) fn matches(shape: Shape) -> bool {
-    shape.has(Shape::ROLE) && shape.has_any(Shape::CONTENT | Shape::TOOL_CALLS | Shape::TOOL_CALL_ID)
-        || shape.has(Shape::TYPE_OF_CALL)
-}
+pub(super) static ROW: Row = Row {
+    name: "json-list",
+    values: "a list of messages",
+    needs: &[Kind::List],
+    may_have: &[],
+    keys: &[KeyName::new(&[Kind::List], "*")],
+    sample: &[Sample::List(&[
+        r#"{"role":"user","content":"hi"}"#,
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","name":"get_weather","arguments":"{}"}]}"#,
+        r#"{"role":"tool","tool_call_id":"c1","content":"sunny"}"#,
+    ])],
+    // A message with a role and something to say, or a call or its output.
+    told_by: ToldBy::Elements {
+        any_of: &[
+            Shape::ROLE | Shape::CONTENT,
+            Shape::ROLE | Shape::TOOL_CALLS,
+            Shape::ROLE | Shape::TOOL_CALL_ID,
+            Shape::TYPE_OF_CALL,
+        ],
+        precedence: 0,
+    },
+    read,
+};
 
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
-    Ok(Legacy::new(Format::JsonList, Items::oldest_first(sources.list())))
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+    Ok(Legacy::new(&ROW, Items::oldest_first(sources.list())))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::ROW;
     use crate::layout::tests::{bodies, migrated, refused, set_aside};
-    use crate::layout::{recognise_alone, Format, Source};
+    use crate::layout::{recognise_alone, Source};
 
     const CALL: &str =
         r#"{"role":"user","content":"hi","tool_calls":[{"id":"c1","name":"get_weather","arguments":"{}"}]}"#;
@@ -36,7 +57,7 @@ mod tests {
             b"\xff",
             ANSWER.as_bytes(),
         ])];
-        assert_eq!(recognise_alone(&source[0]), Some(Format::JsonList));
+        assert_eq!(recognise_alone(&source[0]), Some(ROW.format()));
         let (session, done) = migrated(&source, None);
         assert_eq!(bodies(&session), [CALL, ANSWER]);
         assert_eq!(set_aside(&session), [&b"nonsense"[..], b"", b"\xff"]);
@@ -61,7 +82,7 @@ mod tests {
             refused(&source).unwrap(),
             "source 1 has elements of two layouts (json-list, and element 2 is langchain)"
         );
-        let (session, _) = migrated(&source, Some(Format::JsonList));
+        let (session, _) = migrated(&source, Some(ROW.format()));
         assert_eq!(bodies(&session).len(), 3);
     }
 }

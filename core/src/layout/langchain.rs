@@ -7,23 +7,39 @@
 //! `type` is one of human, ai, system, tool, function, chat, or what these are called when they were streamed (`AIMessageChunk`, …). `remove`,
 //! an instruction and no message, is not one: `{"type":"remove","data":{}}` may be anything, and `FORMAT` takes it.
 
+use super::legacy::{Items, Legacy, Row, ToldBy};
+use super::names::KeyName;
+use super::sample::Sample;
 use super::shape::Shape;
-use super::{BadLayout, Format, Items, Legacy, Sources};
+use super::source::{BadLayout, Kind, Sources};
 
-/// A type that says who speaks, and what is said in an object.
-#[inline]
-pub(super) fn matches(shape: Shape) -> bool {
-    shape.has(Shape::TYPE_OF_SPEAKER | Shape::DATA)
-}
+pub(super) static ROW: Row = Row {
+    name: "langchain",
+    values: "a list of messages with `type` and `data`, newest first",
+    needs: &[Kind::List],
+    may_have: &[],
+    keys: &[KeyName::new(&[Kind::List], "*")],
+    sample: &[Sample::List(&[
+        r#"{"type":"ai","data":{"content":"hello","additional_kwargs":{},"response_metadata":{},"type":"ai","name":null,"id":null,"tool_calls":[]}}"#,
+        r#"{"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}"#,
+    ])],
+    // A type that says who speaks, and what is said in an object.
+    told_by: ToldBy::Elements {
+        any_of: &[Shape::TYPE_OF_SPEAKER | Shape::DATA],
+        precedence: 3,
+    },
+    read,
+};
 
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
-    Ok(Legacy::new(Format::Langchain, Items::newest_first(sources.list())))
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+    Ok(Legacy::new(&ROW, Items::newest_first(sources.list())))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::ROW;
     use crate::layout::tests::{bodies, migrated, set_aside};
-    use crate::layout::{recognise_alone, Format, Source};
+    use crate::layout::{recognise_alone, Source};
 
     const HUMAN: &str = r#"{"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}"#;
     const AI: &str = r#"{"type":"ai","data":{"content":"hello","additional_kwargs":{},"response_metadata":{},"type":"ai","name":null,"id":null,"tool_calls":[]}}"#;
@@ -32,7 +48,7 @@ mod tests {
     fn what_was_streamed_is_a_message_too() {
         const CHUNK: &str = r#"{"type": "AIMessageChunk", "data": {"content": "hello", "type": "AIMessageChunk", "tool_call_chunks": []}}"#;
         let source = [Source::List(vec![CHUNK.as_bytes(), HUMAN.as_bytes()])];
-        assert_eq!(recognise_alone(&source[0]), Some(Format::Langchain));
+        assert_eq!(recognise_alone(&source[0]), Some(ROW.format()));
         let (session, _) = migrated(&source, None);
         assert_eq!(bodies(&session), [HUMAN, CHUNK]);
     }
@@ -40,7 +56,7 @@ mod tests {
     #[test]
     fn the_oldest_comes_first_then() {
         let source = [Source::List(vec![b"late", AI.as_bytes(), b"early", HUMAN.as_bytes()])];
-        assert_eq!(recognise_alone(&source[0]), Some(Format::Langchain));
+        assert_eq!(recognise_alone(&source[0]), Some(ROW.format()));
         let (session, done) = migrated(&source, None);
         assert_eq!(bodies(&session), [HUMAN, AI]);
         assert_eq!(set_aside(&session), [&b"early"[..], b"late"]);

@@ -15,10 +15,11 @@
 
 use std::borrow::Cow;
 
-use uuid::Uuid;
-
-use super::hash_list::{field, time_of_text, Fields};
-use super::{BadLayout, Field, Format, Items, Legacy, SourceId, Sources};
+use super::legacy::{Items, Legacy, Row, ToldBy};
+use super::names::KeyName;
+use super::parts::{field, identity_of_text, time_of_text, Fields};
+use super::sample::Sample;
+use super::source::{BadLayout, Field, Kind, Sources};
 use crate::json::{self, RawString, Value};
 use crate::message::time_of_number;
 use crate::payload::is_text;
@@ -29,16 +30,40 @@ const STATE: &str = "state";
 /// The type of an event that has none.
 const UNKNOWN_TYPE: &str = "unknown";
 
-pub(super) fn matches(hash: &[Field<'_>]) -> bool {
+pub(super) static ROW: Row = Row {
+    name: "live-hash",
+    values: "a hash with `agentIds` and `state`, a sorted set of events",
+    needs: &[Kind::Hash],
+    may_have: &[Kind::Zset],
+    keys: &[
+        KeyName::new(&[Kind::Hash], "*"),
+        KeyName::new(&[Kind::Zset], "*:events").optional().or_like_first(),
+    ],
+    sample: &[
+        Sample::Hash(&[(AGENT_IDS, r#"["a1","a2"]"#), (STATE, "working"), ("note", "x")]),
+        Sample::Zset(&[(
+            3.0,
+            r#"{"seq":3,"type":"modified","changeInfo":{"entityIds":["e1"]},"impact":{"perfDelta":-2},"agentId":"a1","timestamp":"2026-01-14T10:00:00Z"}"#,
+        )]),
+    ],
+    told_by: ToldBy::Hash {
+        matches,
+        fields: &[AGENT_IDS, STATE],
+        lacks: "agentIds (a JSON array) and state",
+    },
+    read,
+};
+
+fn matches(hash: &[Field<'_>]) -> bool {
     field(hash, STATE).is_some() && field(hash, AGENT_IDS).is_some_and(|ids| names(ids).is_some())
 }
 
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
     let items = sources
         .zset
         .as_ref()
         .map_or(Items::none(), |zset| Items::Events(zset.value));
-    let mut legacy = Legacy::new(Format::LiveHash, items);
+    let mut legacy = Legacy::new(&ROW, items);
     let mut fields = Fields::of(sources);
     if let Some((names, is_whole)) = field(fields.rest(), AGENT_IDS).and_then(names) {
         legacy.agents = names;
@@ -51,12 +76,7 @@ pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayou
     let text = |name| field(fields.rest(), name);
     legacy.created_at_ms = text("created_at").and_then(time_of_text);
     legacy.last_activity_ms = text("updated_at").and_then(time_of_text);
-    legacy.id = text("session_id")
-        .and_then(|id| Uuid::try_parse_ascii(id).ok())
-        .map(|id| SourceId {
-            id,
-            member: "session_id",
-        });
+    legacy.id = text("session_id").and_then(|id| identity_of_text(id, "session_id"));
     legacy.meta.add_fields(fields.rest());
     Ok(legacy)
 }
@@ -82,14 +102,14 @@ fn names(text: &[u8]) -> Option<(Vec<String>, bool)> {
 }
 
 /// A member of the sorted set as an event.
-pub(super) struct Event<'a> {
+pub(crate) struct Event<'a> {
     pub body: Vec<u8>,
     pub kind: Cow<'a, str>,
     pub time_ms: i64,
 }
 
 /// Composes the event of an accepted object. `content_ms` dates one without a readable timestamp.
-pub(super) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
+pub(crate) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
     let mut members: Vec<(RawString<'_>, Value<'_>)> = Vec::new();
     // A key given twice counts as given last.
     json::members(object, |key, value| {
@@ -134,10 +154,11 @@ pub(super) fn event(object: &[u8], seq: u64, content_ms: i64) -> Event<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::ROW;
     use crate::event::EventRange;
     use crate::fixture::ALL_EVENTS as ALL;
     use crate::layout::tests::{events, migrated, set_aside, NOW_MS};
-    use crate::layout::{recognise, recognise_alone, Format, Source};
+    use crate::layout::{recognise, recognise_alone, Source};
     use crate::Session;
 
     const SAMPLE: &str = r#"{"seq":3,"type":"modified","changeInfo":{"entityIds":["e1"]},"impact":{"perfDelta":-2},"stateTransition":{"from":"pass","to":"broke"},"agentId":"a1","timestamp":"2026-01-14T10:00:00Z"}"#;
@@ -224,7 +245,7 @@ mod tests {
         assert!(session.meta().unwrap().starts_with(r#"{"agentIds":"[\"a1\",7]","#));
         let no_array = hash("a1,a2");
         assert!(recognise(std::slice::from_ref(&no_array), None).is_err());
-        let (session, _) = migrated(&[no_array], Some(Format::LiveHash));
+        let (session, _) = migrated(&[no_array], Some(ROW.format()));
         assert!(session.meta().unwrap().starts_with(r#"{"agentIds":"a1,a2","#));
     }
 }

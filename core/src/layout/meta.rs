@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::source::{BadLayout, Field};
 use super::text::Member;
-use super::{BadLayout, Field};
 use crate::json;
 
 /// The members of the meta to be. A name given twice counts as given last.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Meta<'a> {
+pub(crate) struct Meta<'a> {
     members: Vec<Entry<'a>>,
     places: HashMap<String, usize>,
 }
@@ -50,7 +50,7 @@ impl<'a> Meta<'a> {
     }
 
     /// Members of a JSON object, byte for byte.
-    pub fn add_members(&mut self, members: &[Member<'a>]) {
+    pub(super) fn add_members(&mut self, members: &[Member<'a>]) {
         for member in members {
             let raw = member.key.raw();
             let mut name = member.key.decode();
@@ -160,7 +160,7 @@ impl<'a> Meta<'a> {
     }
 }
 
-pub(super) fn json_string(text: &str) -> Vec<u8> {
+pub(crate) fn json_string(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 2);
     json::write_string(&mut out, text);
     out

@@ -193,12 +193,7 @@ fn entry<'a>(seq: u64, time_ms: i64, role: &'a Role<'a>, body: &'a [u8]) -> Entr
 fn limits(defaults: &Limits, maxlen: u64) -> Arc<Limits> {
     Arc::new(Limits {
         maxlen,
-        maxtokens: 0,
-        maxbytes: 0,
-        maxage_ms: 0,
-        event_maxlen: 0,
-        event_ttl_s: 0,
-        ..defaults.clone()
+        ..defaults.without_content_bounds()
     })
 }
 

@@ -10,23 +10,43 @@
 //! Plain text is no proof of anything: it is recognised only when a migration is asked for, and only where no element is a JSON object and
 //! what stands before the first `: ` is a single word in every line that has one.
 
-use super::{BadLayout, Format, Items, Legacy, Sources};
+use super::legacy::{Items, Legacy, Row, ToldBy};
+use super::names::KeyName;
+use super::sample::Sample;
+use super::source::{BadLayout, Kind, Sources};
 use crate::json;
 
+pub(super) static ROW: Row = Row {
+    name: "motorhead",
+    values: "a list of lines `Role: content`, newest first, a string with a summary",
+    needs: &[Kind::List],
+    may_have: &[Kind::String],
+    keys: &[
+        KeyName::new(&[Kind::List], "session:*"),
+        KeyName::new(&[Kind::String], "context:*").optional(),
+    ],
+    sample: &[
+        Sample::List(&["AI: pong", "Human: ping"]),
+        Sample::String("They played."),
+    ],
+    told_by: ToldBy::Lines(matches),
+    read,
+};
+
 /// Whether these are such lines, of which it is known that none is a JSON object.
-pub(super) fn matches(list: &[&[u8]]) -> bool {
+fn matches(list: &[&[u8]]) -> bool {
     let mut lines = list.iter().filter_map(|line| parts(line)).peekable();
     let is_word = |role: &str| !role.is_empty() && role.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     lines.peek().is_some() && lines.all(|(role, _)| is_word(role))
 }
 
-pub(super) fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
+fn read<'a>(sources: &mut Sources<'a>) -> Result<Legacy<'a>, BadLayout> {
     let items = Items::Bodies {
         texts: sources.list().into(),
         is_newest_first: true,
-        may_be_lines: true,
+        compose: Some(compose),
     };
-    let mut legacy = Legacy::new(Format::Motorhead, items);
+    let mut legacy = Legacy::new(&ROW, items);
     if let Some(summary) = &sources.string {
         legacy.meta.set_own_string("summary", summary.value.bytes);
     }
@@ -38,7 +58,7 @@ fn parts(line: &[u8]) -> Option<(&str, &str)> {
 }
 
 /// Puts the message that a line says in `body`; false if it says none.
-pub(super) fn compose(line: &[u8], body: &mut Vec<u8>) -> bool {
+fn compose(line: &[u8], body: &mut Vec<u8>) -> bool {
     let Some((role, content)) = parts(line) else {
         return false;
     };
@@ -53,8 +73,9 @@ pub(super) fn compose(line: &[u8], body: &mut Vec<u8>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::ROW;
     use crate::layout::tests::{bodies, migrated, set_aside};
-    use crate::layout::{recognise, recognise_alone, Format, Source};
+    use crate::layout::{recognise, recognise_alone, Source};
 
     #[test]
     fn lines_become_messages_and_the_summary_goes_to_the_meta() {
@@ -96,7 +117,7 @@ mod tests {
     #[test]
     fn forced_it_takes_objects_as_they_are() {
         let object = br#"{"role":"user","content":"a: b"}"#;
-        let (session, _) = migrated(&[Source::List(vec![object, b"Human: x"])], Some(Format::Motorhead));
+        let (session, _) = migrated(&[Source::List(vec![object, b"Human: x"])], Some(ROW.format()));
         assert_eq!(
             bodies(&session),
             [

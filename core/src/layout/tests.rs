@@ -1,14 +1,21 @@
 //! What holds for every layout, over random values.
 
+use super::legacy::Rows;
+use super::shape::Shape;
+use super::text::Text;
+use super::uniform::layout_of;
 use super::*;
 use crate::fixture::creation;
+use crate::json;
 use crate::limits::Limits;
+use crate::message;
 use crate::range::{Bounds, Range};
 use crate::session::{Creation, Incoming, Now};
 use crate::Session;
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use uuid::Uuid;
 
 pub(super) const NOW_MS: i64 = 1_790_000_000_000;
 
@@ -115,12 +122,215 @@ pub(super) fn events(session: &Session) -> Vec<String> {
 }
 
 #[test]
-fn every_format_has_its_row_and_its_name() {
+fn every_format_is_known_by_its_name() {
     for format in Format::all() {
-        assert_eq!(format.layout().format, format);
-        assert_eq!(Format::named(format.name().to_uppercase().as_bytes()), Some(format));
+        let upper = format.name().to_uppercase();
+        assert_eq!(Format::named(upper.as_bytes()), Some(format));
     }
     assert_eq!(Format::named(b"rdsession"), None);
+}
+
+/// Names are asked for in order, so two of one name, and two elements of one precedence, would make a row unreachable by chance.
+#[test]
+fn no_two_rows_are_confused() {
+    let mut names: Vec<&str> = Format::all().map(Format::name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ROWS.len());
+    let precedences = ROWS.iter().filter_map(|row| match row.told_by {
+        legacy::ToldBy::Elements { precedence, .. } => Some(precedence),
+        _ => None,
+    });
+    let mut precedences: Vec<u8> = precedences.collect();
+    let all = precedences.len();
+    precedences.sort_unstable();
+    precedences.dedup();
+    assert_eq!(precedences.len(), all);
+}
+
+fn sample(row: &Row) -> Vec<Source<'static>> {
+    row.sample.iter().map(Sample::source).collect()
+}
+
+fn kind(source: &Source<'_>) -> Kind {
+    match source {
+        Source::String(_) => Kind::String,
+        Source::List(_) => Kind::List,
+        Source::Hash(_) => Kind::Hash,
+        Source::Zset(_) => Kind::Zset,
+    }
+}
+
+/// The rows without one of them.
+fn rows_without(row: &'static Row) -> Rows {
+    let others: Vec<&'static Row> = ROWS
+        .iter()
+        .copied()
+        .filter(|other| !std::ptr::eq(*other, row))
+        .collect();
+    others.leak()
+}
+
+#[test]
+fn each_sample_is_of_its_layout_and_of_no_other() {
+    for row in ROWS {
+        let sources = sample(row);
+        let kinds: Vec<Kind> = sources.iter().map(kind).collect();
+        assert_eq!(recognise(&sources, None).unwrap().format(), row.format());
+        assert!(row.suits(&kinds), "{}: its sample is not what its keys are", row.name);
+        let alone = recognise_alone(&sources[0]).filter(|_| sources.len() == 1);
+        assert_eq!(alone.is_some(), row.is_automatic(), "{}", row.name);
+        assert!(!row.is_automatic() || row.only_kind().is_some(), "{}", row.name);
+        let other = recognise::recognise(rows_without(row), &sources, None);
+        let other = other.and_then(|legacy| legacy.elements(|_| ()).map(|()| legacy.format()));
+        assert!(other.is_err(), "{}: it is of {other:?} too", row.name);
+    }
+}
+
+#[test]
+fn each_sample_migrates_whole_whatever_takes_it() {
+    for row in ROWS {
+        let sources = sample(row);
+        let kinds: Vec<Kind> = sources.iter().map(kind).collect();
+        migrates_whole(&sources, None);
+        for other in ROWS
+            .iter()
+            .filter(|other| other.needs.iter().all(|kind| kinds.contains(kind)))
+        {
+            // Its own sample in any case; that of another where its reader has no objection.
+            let takes = recognise(&sources, Some(other.format()));
+            assert!(
+                takes.is_ok() || other.format() != row.format(),
+                "{}: {takes:?}",
+                row.name
+            );
+            if takes.is_ok() {
+                migrates_whole(&sources, Some(other.format()));
+            }
+        }
+    }
+}
+
+/// Every element that is given is in the session, in its place.
+fn migrates_whole(sources: &[Source<'_>], forced: Option<Format>) {
+    let legacy = recognise(sources, forced).unwrap();
+    let (session, done) = migrated(sources, forced);
+    let (mut messages, mut aside, mut events_given) = (Vec::new(), Vec::new(), 0);
+    legacy
+        .elements(|element| match element {
+            Element::Message { body, .. } => messages.push(body.to_vec()),
+            Element::SetAside(bytes) => aside.push(bytes.to_vec()),
+            Element::Event(_) => events_given += 1,
+        })
+        .unwrap();
+    assert_eq!(messages.len() + aside.len() + events_given, legacy.len());
+    let kept: Vec<Vec<u8>> = with_seqs(&session, false).into_iter().map(|(_, body)| body).collect();
+    assert_eq!(kept, messages);
+    assert_eq!(set_aside(&session), aside);
+    assert_eq!(events(&session).len(), events_given);
+    assert_eq!(done.evicted, 0);
+}
+
+/// The documentation's tables of layouts are made from the rows. `UPDATE_DOCS=1` writes them anew.
+#[test]
+fn the_tables_of_layouts_say_what_the_rows_say() {
+    let crate_dir = concat!(env!("CARGO_MANIFEST_DIR"));
+    let of_code = ROWS.iter().map(|row| {
+        let module = row.name.replace('-', "_");
+        format!("//! | `{}` | {} | [`{module}`] |", row.name, row.values)
+    });
+    check_table(
+        &format!("{crate_dir}/src/layout/mod.rs"),
+        "//! | `FORMAT` | values | file |",
+        of_code.collect(),
+    );
+    let of_guide = ROWS.iter().map(|row| {
+        let keys: Vec<String> = row.keys.iter().map(key_in_words).collect();
+        let first = row.keys[0].pattern.replace('*', "x");
+        format!("| `{}` | {} | {} | `{first}` |", row.name, row.values, keys.join(", "))
+    });
+    check_table(
+        &format!("{crate_dir}/../docs/migration.md"),
+        "| layout (`--format`) | values | keys | the session is at |",
+        of_guide.collect(),
+    );
+}
+
+fn key_in_words(key: &KeyName) -> String {
+    let kinds: Vec<String> = key.kinds.iter().map(Kind::to_string).collect();
+    let maybe = if key.is_optional { "maybe " } else { "" };
+    let or_like_first = match key.or_like_first {
+        true => ", or one named as the first key with one part more (`x:history`, `session:events:1`) or another first part (`events:1` of `session:1`)",
+        false => "",
+    };
+    let name = key.pattern.replace('*', "x");
+    format!("{maybe}{} `{name}`{or_like_first}", kinds.join(" or "))
+}
+
+/// Checks the lines of a table in a file: those below its heading and the line below that.
+fn check_table(path: &str, heading: &str, rows: Vec<String>) {
+    let text = std::fs::read_to_string(path).expect("the file is there");
+    let mut lines: Vec<&str> = text.lines().collect();
+    let start = 2 + lines
+        .iter()
+        .position(|line| *line == heading)
+        .unwrap_or_else(|| panic!("{path} has no table '{heading}'"));
+    let bar = heading.split_inclusive('|').next().expect("a heading has a bar");
+    let len = lines[start..].iter().take_while(|line| line.starts_with(bar)).count();
+    lines.splice(start..start + len, rows.iter().map(String::as_str));
+    let made = lines.join("\n") + "\n";
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &made).expect("the table is written");
+        return;
+    }
+    assert!(
+        made == text,
+        "{path} is not what the rows of layouts say: run with UPDATE_DOCS=1"
+    );
+}
+
+#[test]
+fn the_more_specific_layout_counts_and_the_last_of_two_equal_keys() {
+    for (text, format) in [
+        (r#"{"role":"user","content":"x"}"#, Some("json-list")),
+        (r#"{"role":"assistant","content":null}"#, Some("json-list")),
+        (r#"{"role":"assistant","tool_calls":[]}"#, Some("json-list")),
+        (r#"{"role":"tool","tool_call_id":"c"}"#, Some("json-list")),
+        (r#"{"type":"function_call"}"#, Some("json-list")),
+        (r#"{"type":"function_call_output"}"#, Some("json-list")),
+        (r#"{"r\u006fle":"user","content":[]}"#, Some("json-list")),
+        (r#"{"role":"user"}"#, None),
+        (r#"{"role":5,"content":"x"}"#, None),
+        (r#"{"role":"user","role":5,"content":"x"}"#, None),
+        (r#"{"content":"x"}"#, None),
+        (r#"{"type":"job","data":{}}"#, None),
+        (r#"{"type":"human","data":{}}"#, Some("langchain")),
+        (r#"{"type":"AIMessageChunk","data":{}}"#, Some("langchain")),
+        (r#"{"type":"remove","data":{}}"#, None),
+        (r#"{"type":"human","data":[]}"#, None),
+        (r#"{"type":"human","data":{},"data":"x"}"#, None),
+        (r#"{"type":"x","type":"\u0061i","data":{}}"#, Some("langchain")),
+        (
+            r#"{"role":"user","content":"x","contents":[]}"#,
+            Some("agent-framework"),
+        ),
+        (
+            r#"{"type":"chat_message","role":{"type":"role","value":"user"},"contents":[]}"#,
+            Some("agent-framework"),
+        ),
+        (
+            r#"{"type":"message","role":{"type":"role","value":"user"},"contents":[]}"#,
+            None,
+        ),
+        (r#"{"type":"chat_message","role":{},"role":[],"contents":[]}"#, None),
+        (r#"{"type":"chat_message","role":{},"content":"x"}"#, None),
+        (r#"{"role":"user","content":"x","blocks":[]}"#, Some("llama-index")),
+        (r#"{"role":"user","blocks":{}}"#, None),
+    ] {
+        let mut shape = Shape::default();
+        json::read_members(text.as_bytes(), &mut shape).unwrap();
+        assert_eq!(layout_of(ROWS, shape).map(Format::name), format, "{text}");
+    }
 }
 
 #[test]
@@ -180,7 +390,7 @@ fn an_object_that_is_huge_or_deep_is_read_all_the_same() {
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     let text = format!(r#"[{{"role":"user","content":"{}"}},{deep}]"#, "x".repeat(3_000_000));
     let source = [Source::String(text.as_bytes())];
-    assert_eq!(recognise_alone(&source[0]), Some(Format::JsonArray));
+    assert_eq!(recognise_alone(&source[0]), Some(json_array::ROW.format()));
     let (session, done) = migrated(&source, None);
     assert_eq!((done.messages, done.malformed), (1, 1));
     assert_eq!(set_aside(&session), [deep.as_bytes()]);
@@ -255,14 +465,14 @@ fn trimmed(text: &[u8]) -> &[u8] {
 proptest! {
     #[test]
     fn nothing_of_a_list_is_lost((layout, elements) in elements(), is_forced in any::<bool>()) {
-        let formats = [Format::JsonList, Format::Langchain, Format::AgentFramework, Format::LlamaIndex];
+        let formats = [json_list::ROW.format(), langchain::ROW.format(), agent_framework::ROW.format(), llama_index::ROW.format()];
         let source = [Source::List(elements.iter().map(Vec::as_slice).collect())];
         let objects = elements.iter().filter(|element| is_object(element)).count();
         // What is malformed may be an object by chance, of no layout.
         let alone = recognise_alone(&source[0]);
         prop_assert!(alone.is_none() || alone == Some(formats[layout]));
         prop_assert!(objects > 0 || alone.is_none());
-        prop_assert_eq!(alone.is_none(), refused(&source).is_some() || recognise(&source, None).unwrap().format() == Format::Motorhead);
+        prop_assert_eq!(alone.is_none(), refused(&source).is_some() || recognise(&source, None).unwrap().format() == motorhead::ROW.format());
         let forced = is_forced.then_some(formats[layout]);
         if forced.is_some() || alone.is_some() {
             let (session, done) = migrated(&source, forced);
@@ -322,15 +532,15 @@ proptest! {
         // Elements that would take the text around them along are not elements.
         let elements: Vec<_> = elements.into_iter().filter(|element| {
             let text = [b"[", element.as_slice(), b"]"].concat();
-            matches!(Text::read(&text), Ok(Text::Array(array)) if array.texts.len() == 1)
+            matches!(Text::read(&text, &mut |_| ControlFlow::Continue(())), Ok(Text::Array(array)) if array.texts.len() == 1)
         }).collect();
         let glue = format!("{space},{space}");
         let array = [b"[".to_vec(), elements.join(glue.as_bytes()), b"]".to_vec()].concat();
         let (format, text) = match which {
-            0 => (Format::JsonArray, array),
-            1 => (Format::Context, [b"{\"matter_id\":\"m\",\"messages\":", array.as_slice(), b"}"].concat()),
-            2 => (Format::AgentMemory, [b"{\"messages\":", array.as_slice(), b",\"memories\":[]}"].concat()),
-            _ => (Format::Adk, [b"{\"app_name\":\"a\",\"events\":", array.as_slice(), b"}"].concat()),
+            0 => (json_array::ROW.format(), array),
+            1 => (context::ROW.format(), [b"{\"matter_id\":\"m\",\"messages\":", array.as_slice(), b"}"].concat()),
+            2 => (agent_memory::ROW.format(), [b"{\"messages\":", array.as_slice(), b",\"memories\":[]}"].concat()),
+            _ => (adk::ROW.format(), [b"{\"app_name\":\"a\",\"events\":", array.as_slice(), b"}"].concat()),
         };
         let source = [Source::String(&text)];
         let expected: Vec<Vec<u8>> = elements.iter().map(|element| trimmed(element).to_vec()).collect();
@@ -351,7 +561,7 @@ proptest! {
     #[test]
     fn nothing_of_lines_is_lost(lines in prop::collection::vec(element(0), 0..30), summary in prop::collection::vec(any::<u8>(), 0..20)) {
         let source = [Source::List(lines.iter().map(Vec::as_slice).collect()), Source::String(&summary)];
-        let (session, done) = migrated(&source, Some(Format::Motorhead));
+        let (session, done) = migrated(&source, Some(motorhead::ROW.format()));
         let mut all = with_seqs(&session, false);
         all.extend(with_seqs(&session, true));
         all.sort();
@@ -376,7 +586,7 @@ proptest! {
     ) {
         let fields: Vec<(&[u8], &[u8])> = fields.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
         let source = [Source::Hash(fields.clone()), Source::Zset(members.iter().map(|member| (1.0, member.as_slice())).collect())];
-        let (session, done) = migrated(&source, Some(Format::LiveHash));
+        let (session, done) = migrated(&source, Some(live_hash::ROW.format()));
         prop_assert_eq!(done.events as usize, members.iter().filter(|member| is_object(member)).count());
         let malformed: Vec<_> = members.iter().filter(|member| !is_object(member)).cloned().collect();
         prop_assert_eq!(set_aside(&session), malformed);
@@ -404,7 +614,7 @@ proptest! {
             Just(br#"{"matter_id":{},"messages":5,"user_id":[],"entities_mentioned":{"":{},"x":{"aliases":5}},"query_count":99999999999999999999}"#.to_vec()),
             Just(br#"["a"]"#.to_vec()),
         ], 0..6),
-        kinds in prop::collection::vec(0usize..4, 0..4), forced in prop::option::of(0usize..12),
+        kinds in prop::collection::vec(0usize..4, 0..4), forced in prop::option::of(0..ROWS.len()),
     ) {
         let slices: Vec<&[u8]> = strings.iter().map(Vec::as_slice).collect();
         let pairs = || slices.chunks_exact(2).map(|pair| (pair[0], pair[1]));

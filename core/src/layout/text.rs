@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::shape::{Shape, Uniform};
+use super::shape::Shape;
 use crate::json::{self, Error, Problem, RawString, Value};
 
 /// A text of one of the two kinds that layouts have.
@@ -23,8 +23,10 @@ pub(super) struct Elements<'a> {
     pub texts: Vec<&'a [u8]>,
     /// How many of these are objects that can be read.
     pub objects: usize,
-    pub uniform: Uniform,
 }
+
+/// What looks at the elements of an array, one after the other: at their shapes, `None` being no JSON object. `Break` ends the reading.
+pub(super) type Look<'l> = &'l mut dyn FnMut(Option<Shape>) -> ControlFlow<()>;
 
 /// The members of an object, in order. A key may be there twice.
 #[derive(Debug, Default)]
@@ -43,26 +45,16 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Cost: O(bytes).
-    pub fn read(text: &'a [u8]) -> Result<Self, Error> {
-        Text::read_until(text, false)
-    }
-
-    /// The same, but an array is read only up to the element that decides that its elements are not of one layout.
-    pub fn read_while_uniform(text: &'a [u8]) -> Result<Self, Error> {
-        Text::read_until(text, true)
-    }
-
-    fn read_until(text: &'a [u8], while_uniform: bool) -> Result<Self, Error> {
+    /// Reads a text, and gives the elements of an array to `look`. After a `Break` the array ends with that element.
+    ///
+    /// Cost: O(bytes), up to a `Break`.
+    pub fn read(text: &'a [u8], look: Look<'_>) -> Result<Self, Error> {
         let mut cursor = Cursor { text, rest: text };
         let read = match cursor.peek() {
-            Some(b'[') => {
-                let elements = cursor.elements(while_uniform)?;
-                if while_uniform && elements.uniform.format().is_none() {
-                    return Ok(Text::Array(elements));
-                }
-                Text::Array(elements)
-            }
+            Some(b'[') => match cursor.elements(look)? {
+                (elements, ControlFlow::Break(())) => return Ok(Text::Array(elements)),
+                (elements, ControlFlow::Continue(())) => Text::Array(elements),
+            },
             Some(b'{') => Text::Object(cursor.object()?),
             _ => return Err(cursor.expected("'[' or '{'")),
         };
@@ -178,7 +170,8 @@ impl<'a> Cursor<'a> {
             }
             let member = if self.peek() == Some(b'[') && ARRAYS.iter().any(|name| key.is(name)) {
                 let before = self.rest;
-                let elements = Some(self.elements(false)?);
+                let (elements, _) = self.elements(&mut |_| ControlFlow::Continue(()))?;
+                let elements = Some(elements);
                 let text = &before[..before.len() - self.rest.len()];
                 let value = Value::Array(text);
                 Member {
@@ -207,23 +200,23 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn elements(&mut self, while_uniform: bool) -> Result<Elements<'a>, Error> {
+    fn elements(&mut self, look: Look<'_>) -> Result<(Elements<'a>, ControlFlow<()>), Error> {
         let mut elements = Elements::default();
         if !self.takes(b'[') {
             return Err(self.expected("'['"));
         }
         if self.takes(b']') {
-            return Ok(elements);
+            return Ok((elements, ControlFlow::Continue(())));
         }
         loop {
             let (text, shape) = self.element()?;
             elements.texts.push(text);
             elements.objects += usize::from(shape.is_some());
-            if let (ControlFlow::Break(()), true) = (elements.uniform.add(shape), while_uniform) {
-                return Ok(elements);
+            if look(shape).is_break() {
+                return Ok((elements, ControlFlow::Break(())));
             }
             if self.takes(b']') {
-                return Ok(elements);
+                return Ok((elements, ControlFlow::Continue(())));
             }
             if !self.takes(b',') {
                 return Err(self.expected("','"));
@@ -292,8 +285,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn read(text: &[u8]) -> Result<Text<'_>, Error> {
+        Text::read(text, &mut |_| ControlFlow::Continue(()))
+    }
+
     fn elements(text: &str) -> Vec<String> {
-        match Text::read(text.as_bytes()) {
+        match read(text.as_bytes()) {
             Ok(Text::Array(array)) => {
                 let texts = array.texts.iter();
                 texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect()
@@ -326,7 +323,7 @@ mod tests {
             ("{\"messages\":[1}", "expected ',' at byte 14"),
             ("{\"messages\":[oops],\"b\"}", "expected ':' at byte 22"),
         ] {
-            assert_eq!(Text::read(text.as_bytes()).unwrap_err().to_string(), error, "{text}");
+            assert_eq!(read(text.as_bytes()).unwrap_err().to_string(), error, "{text}");
         }
     }
 
@@ -345,8 +342,11 @@ mod tests {
 
         #[test]
         fn no_text_makes_it_panic(text in prop::collection::vec(prop::sample::select(b"[]{}\",:\\ \xff1amesgvnt".as_slice()), 0..60)) {
-            let _ = Text::read(&text);
-            let _ = Text::read_while_uniform(&text);
+            let _ = read(&text);
+            let _ = Text::read(&text, &mut |shape| match shape {
+                Some(_) => ControlFlow::Continue(()),
+                None => ControlFlow::Break(()),
+            });
         }
     }
 }
