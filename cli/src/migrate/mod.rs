@@ -17,9 +17,11 @@ mod walk;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
+use clap::builder::PossibleValuesParser;
 use clap::Args;
 
 use redis_session_client::tolerant::{int, text};
+use redis_session_core::layout::Format;
 
 use crate::connection::{self, Link, Place, Router};
 use crate::failure::{Failure, Result};
@@ -29,22 +31,6 @@ use crate::term::progress::Progress;
 use crate::Outcome;
 use report::Report;
 use walk::{Settings, Shared, Walker};
-
-/// The layouts, as the server calls them.
-const FORMATS: [&str; 12] = [
-    "json-array",
-    "json-list",
-    "context",
-    "hash-list",
-    "live-hash",
-    "openai-agents",
-    "langchain",
-    "motorhead",
-    "agent-framework",
-    "agent-memory",
-    "adk",
-    "llama-index",
-];
 
 /// A cluster whose slots move while it is walked is walked again, so often at most.
 const WALKS_AT_MOST: usize = 5;
@@ -61,7 +47,7 @@ pub struct Flags {
     #[arg(long = "match", value_name = "GLOB")]
     matching: Option<String>,
     /// Take what matches for this layout, with any JSON objects for messages; needs --match
-    #[arg(long, value_name = "NAME", value_parser = FORMATS, requires = "matching")]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Format::all().map(Format::name)), requires = "matching")]
     format: Option<String>,
     /// Leave the old keys; the sessions go to other keys: see --to
     #[arg(long, requires = "to")]
@@ -96,7 +82,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
     let settings = Settings {
         matching: flags.matching.clone(),
-        format: flags.format.clone(),
+        format: flags.format.as_deref().and_then(|name| Format::named(name.as_bytes())),
         dry_run: flags.dry_run,
         keep_to: flags.keep.then_some(prefix),
         in_flight: flags.in_flight as usize,

@@ -9,8 +9,10 @@ use redis_session_client::request::{self, Request};
 use redis_session_client::tolerant::{array, bytes, int};
 use redis_session_client::{key_slot, Migrate, Migrated};
 
-use super::group::{self, Group, Key, Kind};
+use super::group::{self, Group, Held, Key};
 use super::report::Report;
+use redis_session_core::layout::{Format, Kind};
+
 use crate::connection::{read, Answer, Link, Place, Router, Scan, Target};
 use crate::failure::{Refusal, Result};
 use crate::stop;
@@ -31,7 +33,7 @@ const HEAD_BYTES: isize = 256;
 
 pub struct Settings {
     pub matching: Option<String>,
-    pub format: Option<String>,
+    pub format: Option<Format>,
     pub dry_run: bool,
     /// Keep the sources; sessions go to this prefix and the key's name.
     pub keep_to: Option<String>,
@@ -152,20 +154,18 @@ impl<'a> Walker<'a> {
 
     fn scan(&self) -> Scan {
         let settings = &self.shared.settings;
-        let kind = match settings.format.as_deref() {
-            Some("json-array" | "context" | "agent-memory" | "adk") => Some("string"),
-            Some("json-list" | "langchain" | "agent-framework" | "llama-index") => Some("list"),
-            _ => None,
-        };
-        Scan::new(PAGE).matching(settings.matching.as_deref()).of_type(kind)
+        let kind = settings.format.and_then(|format| format.only_kind());
+        Scan::new(PAGE)
+            .matching(settings.matching.as_deref())
+            .of_type(kind.map(Kind::type_name))
     }
 
     fn page(&mut self, mut keys: Vec<Key>) -> Result<()> {
         // SCAN may show a key twice.
         keys.sort_unstable();
         keys.dedup();
-        let kinds = self.kinds(&keys)?;
-        let mut known: HashMap<Key, Kind> = keys.iter().cloned().zip(kinds).collect();
+        let held = self.held(&keys)?;
+        let mut known: HashMap<Key, Held> = keys.iter().cloned().zip(held).collect();
         let is_alone = |key: &Key| self.is_forced_alone(known[key]);
         let related: HashSet<Key> = keys
             .iter()
@@ -174,19 +174,19 @@ impl<'a> Walker<'a> {
             .filter(|name| !known.contains_key(name))
             .collect();
         let related: Vec<Key> = related.into_iter().collect();
-        let kinds = self.kinds(&related)?;
-        known.extend(related.into_iter().zip(kinds));
+        let held = self.held(&related)?;
+        known.extend(related.into_iter().zip(held));
 
         let mut groups = Vec::new();
         for key in &keys {
-            let kind = known[key];
-            if kind == Kind::Session && self.is_news(key, true) {
+            let held = known[key];
+            if held == Held::Session && self.is_news(key, true) {
                 self.report.already += 1;
             }
-            let kind_of = |name: &[u8]| known.get(name).copied().unwrap_or(Kind::Missing);
-            let guess = match self.is_forced_alone(kind) {
-                true => Some(Group::alone(key, kind)),
-                false => group::guess(key, kind, kind_of),
+            let held_at = |name: &[u8]| known.get(name).copied().unwrap_or(Held::Missing);
+            let guess = match held {
+                Held::Source(kind) if self.is_forced_alone(held) => Some(Group::alone(key, kind)),
+                _ => group::guess(key, held, held_at),
             };
             groups.extend(guess.filter(|group| self.is_new(group)));
         }
@@ -198,19 +198,14 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// A forced format of one key takes keys for themselves, whatever stands beside them.
-    fn is_forced_alone(&self, kind: Kind) -> bool {
-        let format = self.shared.settings.format.as_deref();
-        format.is_some_and(|format| {
-            format != "motorhead" && group::suits(format, &Group::alone(b"", kind)) && kind != Kind::Hash
-        })
+    /// Whether a forced layout of one key takes this one for itself, whatever stands beside it.
+    fn is_forced_alone(&self, held: Held) -> bool {
+        let only = self.shared.settings.format.and_then(|format| format.only_kind());
+        only.is_some_and(|only| held == Held::Source(only))
     }
 
     fn is_new(&self, group: &Group) -> bool {
-        let suits = match &self.shared.settings.format {
-            Some(format) => group::suits(format, group),
-            None => true,
-        };
+        let suits = self.shared.settings.format.is_none_or(|format| group.suits(format));
         // A smaller guess is of a session that was found already if its key is.
         let is_found = self.shared.knows(of_session(group.key()));
         suits && !is_found && (group.is_alone() || self.shared.learn(of_group(group)))
@@ -224,15 +219,15 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn kinds(&mut self, keys: &[Key]) -> Result<Vec<Kind>> {
+    fn held(&mut self, keys: &[Key]) -> Result<Vec<Held>> {
         let of_key = |key: &Key| request::raw(redis::cmd("TYPE").arg(key).to_owned(), key);
         let requests: Vec<_> = keys.iter().map(of_key).collect();
-        let kinds = self.send(&requests)?.into_iter().map(|answer| match answer {
-            Ok(word) => bytes(word).map_or(Kind::Other, |word| Kind::named(&word)),
+        let held = self.send(&requests)?.into_iter().map(|answer| match answer {
+            Ok(word) => bytes(word).map_or(Held::Other, |word| Held::named(&word)),
             // A key that may not be seen may not be migrated.
-            Err(_) => Kind::Other,
+            Err(_) => Held::Other,
         });
-        Ok(kinds.collect())
+        Ok(held.collect())
     }
 
     /// Sends all of them here, and to where they belong those whose keys are elsewhere.
@@ -257,11 +252,14 @@ impl<'a> Walker<'a> {
                     redis::cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1).to_owned(),
                 ),
                 Kind::List => ("LLEN", redis::cmd("LINDEX").arg(key).arg(0).to_owned()),
-                Kind::Hash => (
-                    "HLEN",
-                    redis::cmd("HMGET").arg(key).arg("agentIds").arg("state").to_owned(),
-                ),
-                _ => ("ZCARD", redis::cmd("ZRANGE").arg(key).arg(0).arg(0).to_owned()),
+                Kind::Hash => {
+                    let fields: Vec<&str> = told_by_hash()
+                        .flat_map(|format| format.hash_fields())
+                        .copied()
+                        .collect();
+                    ("HLEN", redis::cmd("HMGET").arg(key).arg(fields).to_owned())
+                }
+                Kind::Zset => ("ZCARD", redis::cmd("ZRANGE").arg(key).arg(0).arg(0).to_owned()),
             };
             let commands = [
                 redis::cmd(size).arg(key).to_owned(),
@@ -315,9 +313,12 @@ impl<'a> Walker<'a> {
                 return None;
             }
         } else {
-            let fields = array(head(Kind::Hash)?.clone());
-            let is_live = fields.len() == 2 && fields.iter().all(|field| *field != Value::Nil);
-            if !is_live && !is_forced {
+            let mut fields = array(head(Kind::Hash)?.clone()).into_iter();
+            let has_all = |format: Format| {
+                let found = fields.by_ref().take(format.hash_fields().len());
+                found.filter(|field| *field != Value::Nil).count() == format.hash_fields().len()
+            };
+            if !told_by_hash().any(has_all) && !is_forced {
                 return None;
             }
             let events = head(Kind::Zset).map(|first| array(first.clone()).into_iter().find_map(bytes));
@@ -393,7 +394,7 @@ impl<'a> Walker<'a> {
                 }
             };
             match self.objection(&candidate, &done) {
-                Some(why) => self.report.skip(candidate.group.key(), None, why, why.to_owned()),
+                Some(why) => self.report.skip(candidate.group.key(), None, &why, why.clone()),
                 None if is_dry_run => self.record(&candidate.group, &key, &done),
                 None => ready.push((candidate, key)),
             }
@@ -445,7 +446,7 @@ impl<'a> Walker<'a> {
             migrate = migrate.sources(group.sources.iter().map(|(source, _)| source));
         }
         if let Some(format) = &settings.format {
-            migrate = migrate.format(format);
+            migrate = migrate.format(format.name());
         }
         if settings.keep_to.is_some() {
             migrate = migrate.keep();
@@ -457,16 +458,20 @@ impl<'a> Walker<'a> {
     }
 
     /// Why something that the server would migrate is not.
-    fn objection(&self, candidate: &Candidate, done: &Migrated) -> Option<&'static str> {
+    fn objection(&self, candidate: &Candidate, done: &Migrated) -> Option<String> {
         let is_forced = self.shared.settings.format.is_some();
-        if done.format == "motorhead" && !is_forced {
-            let is_named_so = candidate.group.key().starts_with(b"session:");
+        let found = Format::named(done.format.as_bytes());
+        if let Some(format) = found.filter(|format| format.is_plain_text() && !is_forced) {
+            let is_named_so = format.keys[0].common(candidate.group.key()).is_some();
             if !is_named_so || !candidate.is_spoken {
-                return Some("plain lines of text, which may be anything; --format motorhead --match … migrates them");
+                return Some(format!(
+                    "plain lines of text, which may be anything; --format {} --match … migrates them",
+                    format.name()
+                ));
             }
         }
         let is_empty = done.messages + done.events == 0 && done.malformed > 0;
-        (is_empty && is_forced).then_some("not one of its elements is a JSON object")
+        (is_empty && is_forced).then(|| "not one of its elements is a JSON object".to_owned())
     }
 
     fn record(&mut self, group: &Group, key: &[u8], done: &Migrated) {
@@ -512,6 +517,11 @@ impl<'a> Walker<'a> {
         };
         self.report.skip(group.key(), None, reason, why);
     }
+}
+
+/// The layouts that are told by the fields of a hash.
+fn told_by_hash() -> impl Iterator<Item = Format> {
+    Format::all().filter(|format| !format.hash_fields().is_empty())
 }
 
 /// Whether this is one JSON object.
