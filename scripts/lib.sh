@@ -119,7 +119,7 @@ have_openssl() {
   [ "$(uname)" != Linux ] || [ -n "${OPENSSL_DIR:-}" ] || { have pkg-config && pkg-config --exists openssl; }
 }
 
-# need_test_tools: what only the tests need: PostgreSQL for those of the bridge, OpenSSL for the client crate with every feature.
+# need_test_tools: what only the tests need: PostgreSQL for those of the sink, OpenSSL for the client crate with every feature.
 need_test_tools() {
   local missing=()
   have_openssl || missing+=(libssl-dev pkg-config)

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use redis_session_client::{
-    AsyncSessionCommands, EventQuery, Msg, NewEvent, Range, Read, SessionCommands, SessionError,
+    AsyncSessionCommands, EventQuery, MessageQuery, NewEvent, NewMessage, ReadOptions, SessionCommands, SessionError,
 };
 
 use crate::bodies::Bodies;
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
                 )
                 .map(|seq: u64| seq)
             },
-            |connection| Ok(connection.session_append("client", Msg::user(text))?.seq),
+            |connection| Ok(connection.session_append("client", NewMessage::user(text))?.seq),
         )?,
         measure(
             "APPEND JSON",
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
                 raw(connection, redis::cmd("SESSION.RANGE").arg("read").arg(0).arg(-1))
                     .map(|all: Vec<Vec<u8>>| all.len() as u64)
             },
-            |connection| Ok(connection.session_range("read", Range::all())?.len() as u64),
+            |connection| Ok(connection.session_range("read", MessageQuery::all())?.len() as u64),
         )?,
         measure(
             "EVENT RANGE of 20, parsed",
@@ -112,7 +112,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
                 let all: Vec<(u64, i64, String, Vec<u8>)> = raw(connection, cmd.arg("read").arg(0).arg("MESSAGES"))?;
                 Ok(all.len() as u64)
             },
-            |connection| Ok(connection.session_read("read", Read::after(0).messages())?.len() as u64),
+            |connection| Ok(connection.session_read("read", ReadOptions::after(0).messages())?.len() as u64),
         )?,
         measure(
             "GET of 20, parsed",
@@ -137,7 +137,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
         },
         |connection| {
             Ok(runtime
-                .block_on(connection.session_append("client", Msg::user(text)))?
+                .block_on(connection.session_append("client", NewMessage::user(text)))?
                 .seq)
         },
     )?);
@@ -149,7 +149,11 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
             cmd.arg("read").arg(0).arg(-1);
             Ok(runtime.block_on(cmd.query_async::<Vec<Vec<u8>>>(connection))?.len() as u64)
         },
-        |connection| Ok(runtime.block_on(connection.session_range("read", Range::all()))?.len() as u64),
+        |connection| {
+            Ok(runtime
+                .block_on(connection.session_range("read", MessageQuery::all()))?
+                .len() as u64)
+        },
     )?);
 
     println!(

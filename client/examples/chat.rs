@@ -4,15 +4,15 @@
 //! was recorded.
 
 use redis_session_client::{
-    ContextOptions, Create, EntryKind, Mention, Msg, NewCheckpoint, NewEvent, Role, SessionError, SessionStore,
-    ToolCall,
+    ContextOptions, Create, EntryKind, Limit, Mention, MessageRole, NewCheckpoint, NewEvent, NewMessage, SessionError,
+    SessionStore, ToolCall,
 };
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1/".into());
     let store = SessionStore::new(redis::Client::open(url)?, "acme");
-    let create = Create::new().limit("maxlen", 200).pin(Role::System);
+    let create = Create::new().limit(Limit::MaxLen, 200).pin(MessageRole::System);
     let session = store.open_or_create_by_alias(&"ada".parse()?, create).await?;
     println!("session {} at {}", session.id(), String::from_utf8_lossy(session.key()));
     let before = session.document(Some(0)).await?.last_seq;
@@ -21,12 +21,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .mention(Mention::new("u7").name("Ada").entity_type("person"))
         .await?;
     session
-        .append(Msg::user("Where is order 7?").reference("order:7"))
+        .append(NewMessage::user("Where is order 7?").reference("order:7"))
         .await?;
     let call = ToolCall::new("call_1", "order_status", r#"{"order":7}"#);
-    session.append(Msg::assistant("").tool_call(call)).await?;
-    session.append(Msg::tool("call_1", r#"{"status":"shipped"}"#)).await?;
-    session.append(Msg::assistant("It is on its way.")).await?;
+    session.append(NewMessage::assistant("").tool_call(call)).await?;
+    session
+        .append(NewMessage::tool("call_1", r#"{"status":"shipped"}"#))
+        .await?;
+    session.append(NewMessage::assistant("It is on its way.")).await?;
     session
         .record(NewEvent::new("answered").agent("clerk").entity("order:7").state("pass"))
         .await?;
@@ -64,13 +66,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // Somebody who is late.
-    let stale = session.edit(Some(0), |draft| {
-        let patch = serde_json::json!({"seen": draft.session.last_seq});
-        Ok(Some(redis_session_client::request::meta(
-            draft.key,
-            &patch,
-            draft.write,
-        )))
+    let stale = session.edit(Some(0), |edit| {
+        let patch = serde_json::json!({"seen": edit.session.last_seq});
+        Ok(Some(edit.meta(&patch)))
     });
     match stale.await {
         Ok(meta) => println!("meta is {}", meta.unwrap_or_default()),

@@ -8,11 +8,11 @@ use serde_json::Value as Json;
 use crate::AsyncSessionConnection;
 use crate::request::{
     self, Append, Content, ContextOptions, Create, EntityQuery, EventQuery, Fork, GetEx, Handoff, IndexAdd, IndexQuery,
-    Join, Mention, Migrate, NewAnchor, NewCheckpoint, NewEvent, Range, Read, Window, Write,
+    Join, Mention, MessageQuery, Migrate, NewAnchor, NewCheckpoint, NewEvent, ReadOptions, Window, WriteOptions,
 };
 use crate::{
-    Agent, Anchor, Appended, Body, Checkpoint, Context, Created, DirectoryEntry, Entity, Entry, Event, HandedOff,
-    Migrated, Resolved, Result, SessionConnection, SessionDocument, SessionId, SessionInfo, StoredMessage,
+    Agent, Anchor, Appended, Body, Checkpoint, Created, DirectoryEntry, Entity, Event, HandedOff, Migrated, Resolved,
+    Result, SessionConnection, SessionContext, SessionDocument, SessionEntry, SessionId, SessionInfo, StoredMessage,
 };
 
 /// The table of methods: what each takes, what it replies, the request that it sends, and an example on the sample session, from which
@@ -29,12 +29,12 @@ macro_rules! commands {
         ///
         /// ```
         /// # let server = redis_session_tests::Server::start();
-        /// use redis_session_client::{Msg, Range, SessionCommands};
+        /// use redis_session_client::{NewMessage, MessageQuery, SessionCommands};
         ///
         /// # let url = server.url();
         /// let mut connection = redis::Client::open(url)?.get_connection()?;
-        /// connection.session_append("session:1", Msg::user("hello"))?;
-        /// assert_eq!(connection.session_range("session:1", Range::all())?.len(), 1);
+        /// connection.session_append("session:1", NewMessage::user("hello"))?;
+        /// assert_eq!(connection.session_range("session:1", MessageQuery::all())?.len(), 1);
         /// # Ok::<(), redis_session_client::SessionError>(())
         /// ```
         pub trait SessionCommands: SessionConnection {$(
@@ -63,12 +63,12 @@ macro_rules! commands {
         /// # #[tokio::main(flavor = "current_thread")]
         /// # async fn main() -> Result<(), redis_session_client::SessionError> {
         /// # let server = redis_session_tests::Server::start();
-        /// use redis_session_client::{AsyncSessionCommands, Msg, Range};
+        /// use redis_session_client::{AsyncSessionCommands, NewMessage, MessageQuery};
         ///
         /// # let url = server.url();
         /// let mut connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
-        /// connection.session_append("session:1", Msg::user("hello")).await?;
-        /// assert_eq!(connection.session_range("session:1", Range::all()).await?.len(), 1);
+        /// connection.session_append("session:1", NewMessage::user("hello")).await?;
+        /// assert_eq!(connection.session_range("session:1", MessageQuery::all()).await?.len(), 1);
         /// # Ok(())
         /// # }
         /// ```
@@ -108,20 +108,20 @@ commands! {
     /// `SESSION.APPEND`: appends messages, creating the session if needed, and applies its window. O(N) in the messages given, and in
     /// those that fall out.
     session_append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Appended = request::append(key, append);
-    "session_append(\"session:1\", Msg::user(\"Thanks!\"))" => "assert_eq!(reply.seq, 5);"
+    "session_append(\"session:1\", NewMessage::user(\"Thanks!\"))" => "assert_eq!(reply.seq, 5);"
 
     /// `SESSION.RANGE`: bodies, byte for byte. O(N) in the messages replied, plus O(log M) to find the first.
-    session_range(key: impl AsRef<[u8]>, range: Range) -> Vec<Body> = request::range(key, range);
-    "session_range(\"session:1\", Range::newest(1))" => "assert_eq!(reply[0].message()?.text(), \"On its way.\");"
+    session_range(key: impl AsRef<[u8]>, range: MessageQuery) -> Vec<Body> = request::range(key, range);
+    "session_range(\"session:1\", MessageQuery::newest(1))" => "assert_eq!(reply[0].message()?.text(), \"On its way.\");"
 
     /// `SESSION.RANGE … WITHMETA`: the same with seq, time, role and tokens.
-    session_range_with_meta(key: impl AsRef<[u8]>, range: Range) -> Vec<StoredMessage> =
+    session_range_with_meta(key: impl AsRef<[u8]>, range: MessageQuery) -> Vec<StoredMessage> =
         request::range_with_meta(key, range);
-    "session_range_with_meta(\"session:1\", Range::after_seq(1))" => "assert_eq!(reply[0].seq, 2);"
+    "session_range_with_meta(\"session:1\", MessageQuery::after_seq(1))" => "assert_eq!(reply[0].seq, 2);"
 
     /// `SESSION.CONTEXT`: the newest whole exchanges that fit a budget, with what is pinned. O(N) in the messages looked at.
-    session_context(key: impl AsRef<[u8]>, options: ContextOptions) -> Option<Context> = request::context(key, options);
-    "session_context(\"session:1\", ContextOptions::new().maxlen(1))" =>
+    session_context(key: impl AsRef<[u8]>, options: ContextOptions) -> Option<SessionContext> = request::context(key, options);
+    "session_context(\"session:1\", ContextOptions::new().max_len(1))" =>
         "assert_eq!(reply.map(|context| context.omitted), Some(1));"
 
     /// `SESSION.GET`: the whole session, with all its messages or the newest only. O(N) in the messages replied.
@@ -142,35 +142,35 @@ commands! {
     "session_len(\"session:1\")" => "assert_eq!(reply, 2);"
 
     /// `SESSION.META`: merges a JSON object (RFC 7396) into the meta, creating the session if needed; the merged meta.
-    session_meta(key: impl AsRef<[u8]>, patch: &Json, write: Write) -> Json = request::meta(key, patch, write);
-    "session_meta(\"session:1\", &serde_json::json!({\"model\": \"small\"}), Write::new())" =>
+    session_meta(key: impl AsRef<[u8]>, patch: &Json, write: WriteOptions) -> Json = request::meta(key, patch, write);
+    "session_meta(\"session:1\", &serde_json::json!({\"model\": \"small\"}), WriteOptions::new())" =>
         "assert_eq!(reply[\"model\"], \"small\");"
 
     /// `SESSION.WINDOW`: sets the bounds and pinned roles of the window and applies them; how many messages fell out.
     session_window(key: impl AsRef<[u8]>, window: Window) -> u64 = request::window(key, window);
-    "session_window(\"session:1\", Window::new().maxlen(1))" => "assert_eq!(reply, 1);"
+    "session_window(\"session:1\", Window::new().max_len(1))" => "assert_eq!(reply, 1);"
 
     /// `SESSION.POP`: removes the newest messages, calls with their answers; their bodies, newest first.
-    session_pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Vec<Body> = request::pop(key, count, write);
-    "session_pop(\"session:1\", 1, Write::new())" => "assert_eq!(reply[0].message()?.text(), \"On its way.\");"
+    session_pop(key: impl AsRef<[u8]>, count: u32, write: WriteOptions) -> Vec<Body> = request::pop(key, count, write);
+    "session_pop(\"session:1\", 1, WriteOptions::new())" => "assert_eq!(reply[0].message()?.text(), \"On its way.\");"
 
     /// `SESSION.REMOVE`: removes messages by their seqs, calls with their answers; how many.
-    session_remove(key: impl AsRef<[u8]>, seqs: &[u64], write: Write) -> u64 = request::remove(key, seqs, write);
-    "session_remove(\"session:1\", &[1, 99], Write::new())" => "assert_eq!(reply, 1);"
+    session_remove(key: impl AsRef<[u8]>, seqs: &[u64], write: WriteOptions) -> u64 = request::remove(key, seqs, write);
+    "session_remove(\"session:1\", &[1, 99], WriteOptions::new())" => "assert_eq!(reply, 1);"
 
     /// `SESSION.REDACT`: takes the content out of messages, from memory and from checkpoints; how many.
-    session_redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: Write) -> u64 =
+    session_redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: WriteOptions) -> u64 =
         request::redact(key, seqs, reason, write);
-    "session_redact(\"session:1\", &[1], Some(\"privacy\"), Write::new())" => "assert_eq!(reply, 1);"
+    "session_redact(\"session:1\", &[1], Some(\"privacy\"), WriteOptions::new())" => "assert_eq!(reply, 1);"
 
     /// `SESSION.COMPACT`: everything up to a seq becomes this one message; how many were replaced.
-    session_compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: Write) -> u64 =
+    session_compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: WriteOptions) -> u64 =
         request::compact(key, upto_seq, summary, write);
-    "session_compact(\"session:1\", 2, Msg::system(\"Order 7 is on its way.\"), Write::new())" => "assert_eq!(reply, 2);"
+    "session_compact(\"session:1\", 2, NewMessage::system(\"Order 7 is on its way.\"), WriteOptions::new())" => "assert_eq!(reply, 2);"
 
     /// `SESSION.CLEAR`: removes all messages; how many. Identity, entities and events stay.
-    session_clear(key: impl AsRef<[u8]>, write: Write) -> u64 = request::clear(key, write);
-    "session_clear(\"session:1\", Write::new())" => "assert_eq!(reply, 2);"
+    session_clear(key: impl AsRef<[u8]>, write: WriteOptions) -> u64 = request::clear(key, write);
+    "session_clear(\"session:1\", WriteOptions::new())" => "assert_eq!(reply, 2);"
 
     /// `SESSION.ENTITY MENTION`: counts a mention of entities, creating them, and the session, if needed; how many are new.
     session_entity_mention(key: impl AsRef<[u8]>, mention: Mention) -> u64 = request::entity_mention(key, mention);
@@ -185,9 +185,9 @@ commands! {
     "session_entity_list(\"session:1\", EntityQuery::all())" => "assert_eq!(reply.len(), 2);"
 
     /// `SESSION.ENTITY FORGET`: removes entities; how many.
-    session_entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: Write) -> u64 =
+    session_entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: WriteOptions) -> u64 =
         request::entity_forget(key, ids, write);
-    "session_entity_forget(\"session:1\", &[\"u7\"], Write::new())" => "assert_eq!(reply, 1);"
+    "session_entity_forget(\"session:1\", &[\"u7\"], WriteOptions::new())" => "assert_eq!(reply, 1);"
 
     /// `SESSION.ENTITY RESOLVE`: the entity that a word means: a pronoun, a name, the beginning of one.
     session_entity_resolve(key: impl AsRef<[u8]>, word: impl AsRef<str>) -> Option<Entity> =
@@ -217,9 +217,9 @@ commands! {
     "session_agent_join(\"session:1\", Join::new(\"planner\"))" => "assert!(reply);"
 
     /// `SESSION.AGENT LEAVE`: removes an agent, and ends its lease; whether it was there.
-    session_agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: Write) -> bool =
+    session_agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: WriteOptions) -> bool =
         request::agent_leave(key, agent, write);
-    "session_agent_leave(\"session:1\", \"clerk\", Write::new())" => "assert!(reply);"
+    "session_agent_leave(\"session:1\", \"clerk\", WriteOptions::new())" => "assert!(reply);"
 
     /// `SESSION.AGENT LIST`: the agents. O(N).
     session_agent_list(key: impl AsRef<[u8]>) -> Vec<Agent> = request::agent_list(key);
@@ -239,8 +239,8 @@ commands! {
     "session_agent_release(\"session:2\", 1)" => "assert_eq!(reply, ());"
 
     /// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
-    session_read(key: impl AsRef<[u8]>, read: Read) -> Vec<Entry> = request::read(key, read);
-    "session_read(\"session:1\", Read::after(2))" => "assert!(matches!(reply[0].kind, EntryKind::Event(_)));"
+    session_read(key: impl AsRef<[u8]>, read: ReadOptions) -> Vec<SessionEntry> = request::read(key, read);
+    "session_read(\"session:1\", ReadOptions::after(2))" => "assert!(matches!(reply[0].kind, EntryKind::Event(_)));"
 
     /// `SESSION.CHECKPOINT CREATE`: makes a checkpoint, and closes the session if told to; its id. Does not grow with the history.
     session_checkpoint_create(key: impl AsRef<[u8]>, checkpoint: NewCheckpoint) -> u64 =
@@ -256,14 +256,14 @@ commands! {
     "session_checkpoint_list(\"session:1\")" => "assert_eq!(reply[0].checkpoint_id, 4);"
 
     /// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
-    session_checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> u64 =
+    session_checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: WriteOptions) -> u64 =
         request::checkpoint_del(key, ids, write);
-    "session_checkpoint_del(\"session:1\", &[4], Write::new())" => "assert_eq!(reply, 1);"
+    "session_checkpoint_del(\"session:1\", &[4], WriteOptions::new())" => "assert_eq!(reply, 1);"
 
     /// `SESSION.CHECKPOINT RESTORE`: messages, entities, agents and state as they were at a checkpoint; the new version.
-    session_checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> u64 =
+    session_checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: WriteOptions) -> u64 =
         request::checkpoint_restore(key, id, write);
-    "session_checkpoint_restore(\"session:1\", 4, Write::new())" => "assert!(reply > 1);"
+    "session_checkpoint_restore(\"session:1\", 4, WriteOptions::new())" => "assert!(reply > 1);"
 
     /// `SESSION.FORK`: makes a session that goes on from another; its id. Does not grow with the history.
     session_fork(source: impl AsRef<[u8]>, destination: impl AsRef<[u8]>, fork: Fork) -> SessionId =

@@ -14,17 +14,17 @@ use crate::request::Command;
 ///
 /// ```
 /// use redis::{ConnectionLike, Value};
-/// use redis_session_client::{Result, SessionCommands, SessionConnection, request::Command};
+/// use redis_session_client::{SessionResult, SessionCommands, SessionConnection, request::Command};
 ///
 /// struct Logged(redis::Connection);
 ///
 /// impl SessionConnection for Logged {
-///     fn session_request(&mut self, command: &Command) -> Result<Value> {
+///     fn session_request(&mut self, command: &Command) -> SessionResult<Value> {
 ///         println!("{}", command.name());
 ///         self.0.session_request(command)
 ///     }
 ///
-///     fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> Result<Vec<Value>> {
+///     fn session_requests(&mut self, commands: &[&Command], atomic: bool) -> SessionResult<Vec<Value>> {
 ///         self.0.session_requests(commands, atomic)
 ///     }
 /// }
@@ -232,7 +232,7 @@ mod asynchronous {
     /// # let server = redis_session_tests::Server::with_sample();
     /// use redis_session_client::{AsyncSessionCommands, AsyncSessionConnection};
     ///
-    /// async fn messages(connection: &mut impl AsyncSessionConnection) -> redis_session_client::Result<u64> {
+    /// async fn messages(connection: &mut impl AsyncSessionConnection) -> redis_session_client::SessionResult<u64> {
     ///     connection.session_len("session:1").await
     /// }
     /// let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;

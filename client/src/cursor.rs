@@ -1,6 +1,6 @@
 //! How far a reader of `SESSION.READ` is, and which gaps it was told of.
 
-use crate::{Entry, EntryKind};
+use crate::{EntryKind, SessionEntry};
 
 /// Where to go on with `SESSION.READ`: for programs that read page by page over connections of their own. A `SessionHandle` follows with
 /// one of these.
@@ -11,12 +11,12 @@ use crate::{Entry, EntryKind};
 /// ```
 /// # let server = redis_session_tests::Server::with_sample();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Read, ReadCursor, SessionCommands};
+/// use redis_session_client::{ReadOptions, ReadCursor, SessionCommands};
 ///
 /// const PAGE: u32 = 3;
 /// let (mut cursor, mut seqs) = (ReadCursor::after(0), Vec::new());
 /// loop {
-///     let page = connection.session_read("session:1", Read::after(cursor.position()).count(PAGE))?;
+///     let page = connection.session_read("session:1", ReadOptions::after(cursor.position()).count(PAGE))?;
 ///     let page = cursor.take(page, PAGE);
 ///     if page.is_empty() {
 ///         break;
@@ -108,7 +108,7 @@ impl ReadCursor {
     /// assert!(cursor.take(Vec::new(), 100).is_empty());
     /// assert_eq!(cursor.position(), 3);
     /// ```
-    pub fn take(&mut self, mut entries: Vec<Entry>, count: u32) -> Vec<Entry> {
+    pub fn take(&mut self, mut entries: Vec<SessionEntry>, count: u32) -> Vec<SessionEntry> {
         let mut recorded = 0;
         entries.retain(|entry| {
             let step = ReadStep::of(entry.seq, &entry.kind);
@@ -126,7 +126,7 @@ impl ReadCursor {
     /// let mut cursor = ReadCursor::after(0);
     /// assert!(cursor.pass(ReadStep::Gap { to: 9 }));
     /// assert!(cursor.pass(ReadStep::Recorded { seq: 4 }));
-    /// // Read on after 4, inside the gap, which is told once more.
+    /// // ReadOptions on after 4, inside the gap, which is told once more.
     /// assert_eq!(cursor.position(), 4);
     /// assert!(!cursor.pass(ReadStep::Gap { to: 9 }));
     /// ```
@@ -163,8 +163,8 @@ mod tests {
     use super::*;
     use crate::{SessionId, Timestamp};
 
-    fn entry(seq: u64, kind: EntryKind) -> Entry {
-        let mut reset = Entry::reset(SessionId::unknown(), Timestamp::from_ms(0));
+    fn entry(seq: u64, kind: EntryKind) -> SessionEntry {
+        let mut reset = SessionEntry::reset(SessionId::unknown(), Timestamp::from_ms(0));
         (reset.seq, reset.kind) = (seq, kind);
         reset
     }

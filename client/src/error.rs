@@ -7,14 +7,14 @@ use redis::RedisError;
 /// A result of this crate.
 ///
 /// ```
-/// use redis_session_client::{Result, SessionAlias};
+/// use redis_session_client::{SessionAlias, SessionResult};
 ///
-/// fn alias(text: &str) -> Result<SessionAlias> {
+/// fn alias(text: &str) -> SessionResult<SessionAlias> {
 ///     text.parse()
 /// }
 /// assert!(alias("support").is_ok());
 /// ```
-pub type Result<T, E = SessionError> = std::result::Result<T, E>;
+pub type SessionResult<T, E = SessionError> = std::result::Result<T, E>;
 
 /// An error reply of a `SESSION.*` command, or what kept a reply from coming.
 ///
@@ -27,10 +27,10 @@ pub type Result<T, E = SessionError> = std::result::Result<T, E>;
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, SessionCommands, SessionError, WriteOptions};
+/// use redis_session_client::{NewMessage, SessionCommands, SessionError, SessionWrite};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
-/// match connection.session_append("session:1", Msg::user("again").append().if_version(7)) {
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
+/// match connection.session_append("session:1", NewMessage::user("again").append().if_version(7)) {
 ///     Err(SessionError::VersionConflict { version, expected, .. }) => assert_eq!((version, expected), (2, 7)),
 ///     other => panic!("{other:?}"),
 /// }
@@ -99,6 +99,13 @@ pub enum SessionError {
     WrongType(String),
     /// The server does not know the commands: the module is not loaded.
     NoModule(String),
+    /// A store that never had a connection got none: nothing is at that address, or nothing that answers. Nothing was sent.
+    Unreachable {
+        /// Where it was looked for: `Connect::address`.
+        address: String,
+        /// Why there is no connection.
+        error: RedisError,
+    },
     /// A handle gave up: others wrote faster than it could, or held the turn for too long.
     Concurrent {
         /// How often it was tried.
@@ -151,8 +158,10 @@ impl SessionError {
     /// assert!(!SessionError::Closed("session closed".into()).is_transient());
     /// ```
     pub fn is_transient(&self) -> bool {
-        let SessionError::Redis(error) = self else {
-            return false;
+        let error = match self {
+            SessionError::Redis(error) => error,
+            SessionError::Unreachable { .. } => return true,
+            _ => return false,
         };
         error.is_io_error()
             || error.is_cluster_error()
@@ -294,6 +303,7 @@ impl fmt::Display for SessionError {
                 "the server does not have the module redis-session ({text}): load it with \
                  `redis-server --loadmodule /path/to/libredis_session.so` or `MODULE LOAD`"
             ),
+            SessionError::Unreachable { address, error } => write!(f, "cannot reach {address}: {error}"),
             SessionError::Concurrent { attempts, last } => write!(f, "gave up after {attempts} attempts: {last}"),
             SessionError::UnexpectedReply { command, reason } => write!(
                 f,
@@ -307,7 +317,7 @@ impl fmt::Display for SessionError {
 impl std::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            SessionError::Redis(error) => Some(error),
+            SessionError::Redis(error) | SessionError::Unreachable { error, .. } => Some(error),
             SessionError::Concurrent { last, .. } => Some(last),
             _ => None,
         }

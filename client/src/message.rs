@@ -12,11 +12,11 @@ use crate::{Result, SessionError};
 /// The body of a message, byte for byte as it was appended: one JSON object, or, where a migration set something aside, anything.
 ///
 /// ```
-/// use redis_session_client::{Body, Role};
+/// use redis_session_client::{Body, MessageRole};
 ///
 /// let body = Body::from(r#"{"role":"user","content":"hi", "mine": 1}"#);
 /// let message = body.message()?;
-/// assert_eq!(message.role, Role::User);
+/// assert_eq!(message.role, MessageRole::User);
 /// assert_eq!(message.other["mine"], 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
@@ -133,14 +133,14 @@ impl From<Message> for Body {
 /// Who speaks.
 ///
 /// ```
-/// use redis_session_client::Role;
+/// use redis_session_client::MessageRole;
 ///
-/// assert_eq!(Role::from("assistant"), Role::Assistant);
-/// assert_eq!(Role::from("critic").as_str(), "critic");
+/// assert_eq!(MessageRole::from("assistant"), MessageRole::Assistant);
+/// assert_eq!(MessageRole::from("critic").as_str(), "critic");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub enum Role {
+pub enum MessageRole {
     /// `system`
     System,
     /// `user`
@@ -153,66 +153,66 @@ pub enum Role {
     Other(String),
 }
 
-impl Role {
+impl MessageRole {
     /// The word.
     ///
     /// ```
-    /// # use redis_session_client::Role;
-    /// assert_eq!(Role::Tool.as_str(), "tool");
+    /// # use redis_session_client::MessageRole;
+    /// assert_eq!(MessageRole::Tool.as_str(), "tool");
     /// ```
     pub fn as_str(&self) -> &str {
         match self {
-            Role::System => "system",
-            Role::User => "user",
-            Role::Assistant => "assistant",
-            Role::Tool => "tool",
-            Role::Other(word) => word,
+            MessageRole::System => "system",
+            MessageRole::User => "user",
+            MessageRole::Assistant => "assistant",
+            MessageRole::Tool => "tool",
+            MessageRole::Other(word) => word,
         }
     }
 
     /// The role of a body, by the module's rule: its `role`, else by its `type`.
-    fn of(body: &Map<String, Value>) -> Role {
+    fn of(body: &Map<String, Value>) -> MessageRole {
         if let Some(Value::String(role)) = body.get("role") {
-            return Role::from(role.as_str());
+            return MessageRole::from(role.as_str());
         }
         match body.get("type").and_then(Value::as_str) {
-            Some("human") => Role::User,
-            Some("ai" | "function_call") => Role::Assistant,
-            Some("system") => Role::System,
-            Some("tool" | "function_call_output") => Role::Tool,
-            _ => Role::Other("other".into()),
+            Some("human") => MessageRole::User,
+            Some("ai" | "function_call") => MessageRole::Assistant,
+            Some("system") => MessageRole::System,
+            Some("tool" | "function_call_output") => MessageRole::Tool,
+            _ => MessageRole::Other("other".into()),
         }
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for MessageRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl From<&str> for Role {
-    fn from(word: &str) -> Role {
+impl From<&str> for MessageRole {
+    fn from(word: &str) -> MessageRole {
         match word {
-            "system" => Role::System,
-            "user" => Role::User,
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            other => Role::Other(other.to_owned()),
+            "system" => MessageRole::System,
+            "user" => MessageRole::User,
+            "assistant" => MessageRole::Assistant,
+            "tool" => MessageRole::Tool,
+            other => MessageRole::Other(other.to_owned()),
         }
     }
 }
 
-impl From<String> for Role {
-    fn from(word: String) -> Role {
-        Role::from(word.as_str())
+impl From<String> for MessageRole {
+    fn from(word: String) -> MessageRole {
+        MessageRole::from(word.as_str())
     }
 }
 
-impl From<Role> for String {
-    fn from(role: Role) -> String {
+impl From<MessageRole> for String {
+    fn from(role: MessageRole) -> String {
         match role {
-            Role::Other(word) => word,
+            MessageRole::Other(word) => word,
             known => known.as_str().to_owned(),
         }
     }
@@ -322,26 +322,26 @@ impl<'de> Deserialize<'de> for ToolCall {
 
 /// A message as a program handles it. Fields that it does not know are kept in [`Message::other`].
 ///
-/// To append one as it is, with the time that it has or none, hand it to [`Append`](crate::Append); a [`Msg`](crate::Msg) lets the
+/// To append one as it is, with the time that it has or none, hand it to [`Append`](crate::Append); a [`NewMessage`](crate::Msg) lets the
 /// server compose the body and date it.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Message, Range, Role, SessionCommands, ToolCall};
+/// use redis_session_client::{Message, MessageQuery, MessageRole, SessionCommands, ToolCall};
 ///
-/// let mut call = Message::new(Role::Assistant, "");
+/// let mut call = Message::new(MessageRole::Assistant, "");
 /// call.tool_calls.push(ToolCall::new("call_1", "search", r#"{"q":"Rome"}"#));
-/// connection.session_append("session:1", [Message::new(Role::User, "Where to?"), call])?;
+/// connection.session_append("session:1", [Message::new(MessageRole::User, "Where to?"), call])?;
 ///
-/// let read = connection.session_range("session:1", Range::all())?;
+/// let read = connection.session_range("session:1", MessageQuery::all())?;
 /// assert_eq!(read[1].message()?.tool_calls[0].name, "search");
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     /// Who speaks.
-    pub role: Role,
+    pub role: MessageRole,
     /// What is said: mostly a string, also a list of parts, or null beside tool calls. See [`Message::text`].
     pub content: Value,
     /// The speaker's name.
@@ -364,10 +364,10 @@ impl Message {
     /// A message of this text.
     ///
     /// ```
-    /// # use redis_session_client::{Message, Role};
-    /// assert_eq!(Message::new(Role::User, "hi").text(), "hi");
+    /// # use redis_session_client::{Message, MessageRole};
+    /// assert_eq!(Message::new(MessageRole::User, "hi").text(), "hi");
     /// ```
-    pub fn new(role: impl Into<Role>, text: impl Into<String>) -> Message {
+    pub fn new(role: impl Into<MessageRole>, text: impl Into<String>) -> Message {
         Message {
             role: role.into(),
             content: Value::String(text.into()),
@@ -406,7 +406,7 @@ impl Message {
 
 impl From<Map<String, Value>> for Message {
     fn from(mut object: Map<String, Value>) -> Message {
-        let role = Role::of(&object);
+        let role = MessageRole::of(&object);
         if object.get("role").is_some_and(Value::is_string) {
             object.remove("role");
         }
@@ -477,11 +477,11 @@ impl<'de> Deserialize<'de> for Message {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, Range, Role, SessionCommands};
+/// use redis_session_client::{NewMessage, MessageQuery, MessageRole, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
-/// let stored = connection.session_range_with_meta("session:1", Range::all())?;
-/// assert_eq!((stored[0].seq, &stored[0].role), (1, &Role::User));
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
+/// let stored = connection.session_range_with_meta("session:1", MessageQuery::all())?;
+/// assert_eq!((stored[0].seq, &stored[0].role), (1, &MessageRole::User));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -492,7 +492,7 @@ pub struct StoredMessage {
     /// When it was said.
     pub at: crate::Timestamp,
     /// Who said it.
-    pub role: Role,
+    pub role: MessageRole,
     /// How many tokens it counts as.
     pub tokens: u64,
     /// The body.
@@ -551,7 +551,7 @@ mod tests {
         );
         // A role that is no string counts for none; the one that counts is written beside it.
         let message: Message = serde_json::from_value(json!({"role": 5, "type": "human"})).unwrap();
-        assert_eq!(message.role, Role::User);
+        assert_eq!(message.role, MessageRole::User);
     }
 
     #[test]

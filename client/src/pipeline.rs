@@ -7,15 +7,15 @@ use crate::{Result, SessionConnection, SessionError};
 
 /// Commands that are sent together. Each has its own reply, and its own error.
 ///
-/// In a cluster, commands go to the nodes of their keys, those of one key one after the other; with [`Pipeline::atomic`] all keys must be in one slot.
+/// In a cluster, commands go to the nodes of their keys, those of one key one after the other; with [`SessionPipeline::atomic`] all keys must be in one slot.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::with_sample();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, Pipeline, request};
+/// use redis_session_client::{NewMessage, SessionPipeline, request};
 ///
-/// let mut pipeline = Pipeline::new();
-/// let appended = pipeline.add(request::append("session:1", Msg::user("Thanks!")));
+/// let mut pipeline = SessionPipeline::new();
+/// let appended = pipeline.add(request::append("session:1", NewMessage::user("Thanks!")));
 /// let ada = pipeline.add(request::entity_resolve("session:1", "she"));
 /// let mut replies = pipeline.query(&mut connection)?;
 /// assert_eq!(replies.take(appended)?.seq, 5);
@@ -23,7 +23,7 @@ use crate::{Result, SessionConnection, SessionError};
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Pipeline {
+pub struct SessionPipeline {
     commands: Vec<Command>,
     is_atomic: bool,
 }
@@ -31,14 +31,19 @@ pub struct Pipeline {
 /// Which reply of a pipeline, and what it is read as.
 ///
 /// ```
-/// use redis_session_client::{Pipeline, Slot, request};
+/// use redis_session_client::{SessionPipeline, ReplySlot, request};
 ///
-/// let mut pipeline = Pipeline::new();
-/// let len: Slot<u64> = pipeline.add(request::len("session:1"));
-/// # let _ = len;
+/// let mut pipeline = SessionPipeline::new();
+/// let len: ReplySlot<u64> = pipeline.add(request::len("session:1"));
+/// # let server = redis_session_tests::Server::with_sample();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// let mut replies = pipeline.query(&mut connection)?;
+/// let messages: u64 = replies.take(len)?;
+/// assert_eq!(messages, 2);
+/// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug)]
-pub struct Slot<T> {
+pub struct ReplySlot<T> {
     at: usize,
     reply: ReplyOf<T>,
 }
@@ -48,9 +53,9 @@ pub struct Slot<T> {
 /// ```
 /// # let server = redis_session_tests::Server::with_sample();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Pipeline, request};
+/// use redis_session_client::{SessionPipeline, request};
 ///
-/// let mut pipeline = Pipeline::new();
+/// let mut pipeline = SessionPipeline::new();
 /// let len = pipeline.add(request::len("session:1"));
 /// let mut replies = pipeline.query(&mut connection)?;
 /// assert_eq!(replies.take(len)?, 2);
@@ -62,15 +67,15 @@ pub struct Replies {
     names: Vec<String>,
 }
 
-impl Pipeline {
+impl SessionPipeline {
     /// Without commands.
     ///
     /// ```
-    /// # use redis_session_client::Pipeline;
-    /// assert!(Pipeline::new().is_empty());
+    /// # use redis_session_client::SessionPipeline;
+    /// assert!(SessionPipeline::new().is_empty());
     /// ```
-    pub fn new() -> Pipeline {
-        Pipeline::default()
+    pub fn new() -> SessionPipeline {
+        SessionPipeline::default()
     }
 
     /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others; over a synchronous
@@ -79,16 +84,16 @@ impl Pipeline {
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Pipeline, request};
+    /// use redis_session_client::{SessionPipeline, request};
     ///
-    /// let mut pipeline = Pipeline::new().atomic();
+    /// let mut pipeline = SessionPipeline::new().atomic();
     /// let messages = pipeline.add(request::len("session:1"));
     /// let events = pipeline.add(request::event_len("session:1"));
     /// let mut replies = pipeline.query(&mut connection)?;
     /// assert_eq!((replies.take(messages)?, replies.take(events)?), (2, 1));
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
-    pub fn atomic(mut self) -> Pipeline {
+    pub fn atomic(mut self) -> SessionPipeline {
         self.is_atomic = true;
         self
     }
@@ -96,14 +101,19 @@ impl Pipeline {
     /// Adds a command; where its reply will be.
     ///
     /// ```
-    /// # use redis_session_client::{Pipeline, request};
-    /// let mut pipeline = Pipeline::new();
+    /// # use redis_session_client::{SessionPipeline, request};
+    /// let mut pipeline = SessionPipeline::new();
     /// let len = pipeline.add(request::len("session:1"));
-    /// # let _ = len;
+    /// let none = pipeline.add(request::len("session:none"));
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// let mut replies = pipeline.query(&mut connection)?;
+    /// assert_eq!((replies.take(none)?, replies.take(len)?), (0, 2));
+    /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
-    pub fn add<T>(&mut self, request: Request<T>) -> Slot<T> {
+    pub fn add<T>(&mut self, request: Request<T>) -> ReplySlot<T> {
         self.commands.push(request.command);
-        Slot {
+        ReplySlot {
             at: self.commands.len() - 1,
             reply: request.reply,
         }
@@ -112,8 +122,8 @@ impl Pipeline {
     /// How many commands.
     ///
     /// ```
-    /// # use redis_session_client::Pipeline;
-    /// assert_eq!(Pipeline::new().len(), 0);
+    /// # use redis_session_client::SessionPipeline;
+    /// assert_eq!(SessionPipeline::new().len(), 0);
     /// ```
     pub fn len(&self) -> usize {
         self.commands.len()
@@ -122,8 +132,8 @@ impl Pipeline {
     /// Whether there are none.
     ///
     /// ```
-    /// # use redis_session_client::Pipeline;
-    /// assert!(Pipeline::new().is_empty());
+    /// # use redis_session_client::SessionPipeline;
+    /// assert!(SessionPipeline::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
@@ -137,8 +147,8 @@ impl Pipeline {
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// # use redis_session_client::{Pipeline, request};
-    /// let mut pipeline = Pipeline::new();
+    /// # use redis_session_client::{SessionPipeline, request};
+    /// let mut pipeline = SessionPipeline::new();
     /// let len = pipeline.add(request::len("session:1"));
     /// assert_eq!(pipeline.query(&mut connection)?.take(len)?, 2);
     /// # Ok::<(), redis_session_client::SessionError>(())
@@ -151,15 +161,15 @@ impl Pipeline {
     /// Sends them, asynchronously.
     ///
     /// # Errors
-    /// As [`Pipeline::query`].
+    /// As [`SessionPipeline::query`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redis_session_client::SessionError> {
     /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-    /// # use redis_session_client::{Pipeline, request};
-    /// let mut pipeline = Pipeline::new();
+    /// # use redis_session_client::{SessionPipeline, request};
+    /// let mut pipeline = SessionPipeline::new();
     /// let len = pipeline.add(request::len("session:1"));
     /// assert_eq!(pipeline.query_async(&mut connection).await?.take(len)?, 2);
     /// # Ok(())
@@ -196,17 +206,17 @@ impl Replies {
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Pipeline, SessionError, Write, request};
+    /// use redis_session_client::{SessionPipeline, SessionError, WriteOptions, request};
     ///
-    /// let mut pipeline = Pipeline::new();
-    /// let cleared = pipeline.add(request::clear("session:none", Write::new()));
+    /// let mut pipeline = SessionPipeline::new();
+    /// let cleared = pipeline.add(request::clear("session:none", WriteOptions::new()));
     /// let len = pipeline.add(request::len("session:1"));
     /// let mut replies = pipeline.query(&mut connection)?;
     /// assert!(matches!(replies.take(cleared), Err(SessionError::NoSession(_))));
     /// assert_eq!(replies.take(len)?, 2);
     /// # Ok::<(), SessionError>(())
     /// ```
-    pub fn take<T>(&mut self, slot: Slot<T>) -> Result<T> {
+    pub fn take<T>(&mut self, slot: ReplySlot<T>) -> Result<T> {
         let reply = self.replies.get_mut(slot.at).and_then(Option::take);
         let reply = reply.ok_or_else(|| SessionError::BadArgument("a slot of another pipeline".into()))?;
         slot.reply

@@ -8,7 +8,7 @@ use serde_json::Map;
 use serde_json::value::RawValue;
 
 use crate::value::{self, Fields, FromFields, Mode};
-use crate::{Body, Result, Role, SessionError, SessionId, StoredMessage, Timestamp};
+use crate::{Body, Limit, MessageRole, Result, SessionError, SessionId, StoredMessage, Timestamp};
 
 /// Further fields of a reply.
 type Other = Map<String, serde_json::Value>;
@@ -69,10 +69,10 @@ impl Created {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, SessionCommands};
+/// use redis_session_client::{NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("one"))?;
-/// let appended = connection.session_append("session:1", Msg::user("two").append().maxlen(1).evicted())?;
+/// connection.session_append("session:1", NewMessage::user("one"))?;
+/// let appended = connection.session_append("session:1", NewMessage::user("two").append().max_len(1).evicted())?;
 /// assert_eq!(appended.seq, 2);
 /// assert_eq!(appended.evicted[0].message()?.text(), "one");
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -111,7 +111,7 @@ pub(crate) fn stored_message(reply: Value, mode: Mode) -> Result<StoredMessage> 
     Ok(StoredMessage {
         seq: value::count(seq, mode)?,
         at: Timestamp::from_ms(value::or_default(value::int(ms), mode)?),
-        role: Role::from(value::or_default(value::text(role, mode), mode)?),
+        role: MessageRole::from(value::or_default(value::text(role, mode), mode)?),
         tokens: value::or_default(value::count(tokens, mode), mode)?,
         body: value::body(body, mode)?,
     })
@@ -122,16 +122,16 @@ pub(crate) fn stored_message(reply: Value, mode: Mode) -> Result<StoredMessage> 
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{ContextOptions, Msg, SessionCommands};
+/// use redis_session_client::{ContextOptions, NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// let context = connection.session_context("session:1", ContextOptions::new().max_tokens(1000))?.expect("it is there");
 /// assert_eq!((context.messages.len(), context.omitted), (1, 0));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Context {
+pub struct SessionContext {
     /// Bodies, oldest first.
     pub messages: Vec<Body>,
     /// How many tokens they count as.
@@ -144,9 +144,9 @@ pub struct Context {
     pub other: Other,
 }
 
-impl Context {
-    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Context> {
-        let mut context = Context::default();
+impl SessionContext {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<SessionContext> {
+        let mut context = SessionContext::default();
         for (name, value) in value::map(reply, mode)? {
             match name.as_str() {
                 "messages" => context.messages = value::or_default(value::list(value, mode, value::body), mode)?,
@@ -313,9 +313,9 @@ pub struct Agent {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Handoff, Msg, SessionCommands};
+/// use redis_session_client::{Handoff, NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// let handed = connection.session_agent_handoff("session:1", Handoff::new("triage", "billing").note("a refund"))?;
 /// assert_eq!((handed.seq, handed.lease), (2, None));
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -345,9 +345,9 @@ impl HandedOff {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, NewCheckpoint, SessionCommands};
+/// use redis_session_client::{NewMessage, NewCheckpoint, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// let id = connection.session_checkpoint_create("session:1", NewCheckpoint::new().label("greeted"))?;
 /// let checkpoint = connection.session_checkpoint_get("session:1", id)?.expect("it was just made");
 /// assert_eq!(checkpoint.label.as_deref(), Some("greeted"));
@@ -503,16 +503,16 @@ pub struct DirectoryEntry {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{EntryKind, Msg, Read, SessionCommands};
+/// use redis_session_client::{EntryKind, NewMessage, ReadOptions, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
-/// let entries = connection.session_read("session:1", Read::after(0))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
+/// let entries = connection.session_read("session:1", ReadOptions::after(0))?;
 /// assert!(matches!(&entries[0].kind, EntryKind::Message(body) if body.message()?.text() == "hello"));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct SessionEntry {
     /// Its seq; of a gap the last one missing, of a reset 0. What stands inside a gap follows it: go on reading after the last entry
     /// of a reply, not after the greatest seq.
     pub seq: u64,
@@ -522,7 +522,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What an [`Entry`] is.
+/// What an [`SessionEntry`] is.
 ///
 /// ```
 /// use redis_session_client::EntryKind;
@@ -560,23 +560,23 @@ pub enum EntryKind {
     },
 }
 
-impl Entry {
+impl SessionEntry {
     /// What `SESSION.READ` says where another session is at the key, for programs that find it out in another way.
     ///
     /// ```
-    /// # use redis_session_client::{Entry, EntryKind, SessionId, Timestamp};
-    /// let reset = Entry::reset(SessionId::new(), Timestamp::now());
+    /// # use redis_session_client::{SessionEntry, EntryKind, SessionId, Timestamp};
+    /// let reset = SessionEntry::reset(SessionId::new(), Timestamp::now());
     /// assert!(matches!(reset.kind, EntryKind::Reset { .. }));
     /// ```
-    pub fn reset(session_id: SessionId, at: Timestamp) -> Entry {
-        Entry {
+    pub fn reset(session_id: SessionId, at: Timestamp) -> SessionEntry {
+        SessionEntry {
             seq: 0,
             at,
             kind: EntryKind::Reset { session_id },
         }
     }
 
-    pub(crate) fn read(reply: Value, mode: Mode) -> Result<Entry> {
+    pub(crate) fn read(reply: Value, mode: Mode) -> Result<SessionEntry> {
         let raw = RawEntry::read(reply, mode)?;
         match mode {
             Mode::Strict => raw.entry(),
@@ -585,14 +585,14 @@ impl Entry {
     }
 }
 
-/// An [`Entry`] as the server sent it: for programs that show what they do not know.
+/// An [`SessionEntry`] as the server sent it: for programs that show what they do not know.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::with_sample();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{EntryKind, Read, request};
+/// use redis_session_client::{EntryKind, ReadOptions, request};
 ///
-/// let event = request::read_raw("session:1", Read::after(2)).query(&mut connection)?.remove(0);
+/// let event = request::read_raw("session:1", ReadOptions::after(2)).query(&mut connection)?.remove(0);
 /// assert_eq!((event.seq, event.kind.as_str()), (3, "event"));
 /// assert!(event.json.as_str().starts_with(r#"{"seq":3,"#));
 /// assert!(matches!(event.tolerant_entry().kind, EntryKind::Event(_)));
@@ -601,7 +601,7 @@ impl Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawEntry {
-    /// Its seq, as of an [`Entry`].
+    /// Its seq, as of an [`SessionEntry`].
     pub seq: u64,
     /// When it was recorded.
     pub at: Timestamp,
@@ -630,12 +630,12 @@ impl RawEntry {
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// # use redis_session_client::{EntryKind, Read, request};
-    /// let message = request::read_raw("session:1", Read::after(0)).query(&mut connection)?.remove(0);
+    /// # use redis_session_client::{EntryKind, ReadOptions, request};
+    /// let message = request::read_raw("session:1", ReadOptions::after(0)).query(&mut connection)?.remove(0);
     /// assert!(matches!(message.entry()?.kind, EntryKind::Message(_)));
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
-    pub fn entry(self) -> Result<Entry> {
+    pub fn entry(self) -> Result<SessionEntry> {
         match self.kind_in(Mode::Strict) {
             Some(kind) => kind
                 .map(|kind| self.with(kind))
@@ -650,13 +650,13 @@ impl RawEntry {
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// # use redis_session_client::{EntryKind, Read, request};
-    /// let mut event = request::read_raw("session:1", Read::after(2)).query(&mut connection)?.remove(0);
+    /// # use redis_session_client::{EntryKind, ReadOptions, request};
+    /// let mut event = request::read_raw("session:1", ReadOptions::after(2)).query(&mut connection)?.remove(0);
     /// event.json = "no JSON".into();
     /// assert!(matches!(event.tolerant_entry().kind, EntryKind::Other { kind, .. } if kind == "event"));
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
-    pub fn tolerant_entry(self) -> Entry {
+    pub fn tolerant_entry(self) -> SessionEntry {
         match self.kind_in(Mode::Tolerant) {
             Some(Ok(kind)) => self.with(kind),
             _ => self.unread(),
@@ -675,15 +675,15 @@ impl RawEntry {
         }
     }
 
-    fn with(&self, kind: EntryKind) -> Entry {
-        Entry {
+    fn with(&self, kind: EntryKind) -> SessionEntry {
+        SessionEntry {
             seq: self.seq,
             at: self.at,
             kind,
         }
     }
 
-    fn unread(self) -> Entry {
+    fn unread(self) -> SessionEntry {
         let (seq, at) = (self.seq, self.at);
         let kind = match self.kind.as_str() {
             "message" => EntryKind::Message(self.json),
@@ -692,7 +692,7 @@ impl RawEntry {
                 json: self.json,
             },
         };
-        Entry { seq, at, kind }
+        SessionEntry { seq, at, kind }
     }
 }
 
@@ -776,9 +776,9 @@ impl Migrated {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, SessionCommands};
+/// use redis_session_client::{NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// let info = connection.session_info("session:1")?.expect("it is there");
 /// assert_eq!(info.number("message_count"), Some(1));
 /// assert_eq!(info.text("state"), Some("working"));
@@ -820,32 +820,50 @@ impl SessionInfo {
     }
 }
 
-/// The limits of a session: how many, how old. 0 is no limit. By their names in `LIMIT`.
+/// The limits of a session, by their names in `LIMIT`; those of a newer module, too.
 ///
 /// ```
-/// # use redis_session_client::Limits;
-/// assert_eq!(Limits::default().get("maxlen"), None);
+/// # use redis_session_client::{Limit, Limits};
+/// let limits: Limits = serde_json::from_str(r#"{"maxlen":20,"max-new":3}"#)?;
+/// assert_eq!(limits.get(&Limit::MaxLen), Some(20));
+/// assert_eq!(limits.get(&Limit::Other("max-new".into())), Some(3));
+/// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-#[non_exhaustive]
-pub struct Limits(pub Other);
+pub struct Limits(Other);
 
 impl Limits {
-    /// The limit of this name, as in `LIMIT`.
+    /// What this limit is; `None` where the module does not tell it.
     ///
     /// ```
-    /// # let server = redis_session_tests::Server::start();
+    /// # let server = redis_session_tests::Server::with_sample();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Create, SessionCommands};
+    /// use redis_session_client::{Limit, SessionCommands};
     ///
-    /// connection.session_create("session:1", Create::new().limit("maxlen", 100))?;
-    /// let document = connection.session_get("session:1", Some(0))?.expect("it is there");
-    /// assert_eq!(document.limits.get("maxlen"), Some(100));
+    /// let session = connection.session_get("session:1", Some(0))?.expect("it is there");
+    /// assert_eq!(session.limits.get(&Limit::MaxLen), Some(20));
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
-    pub fn get(&self, name: &str) -> Option<u64> {
-        self.0.get(name)?.as_u64()
+    pub fn get(&self, limit: &Limit) -> Option<u64> {
+        self.0.get(limit.as_str())?.as_u64()
+    }
+
+    /// Each limit that the module tells, and what it is.
+    ///
+    /// ```
+    /// # let server = redis_session_tests::Server::with_sample();
+    /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// use redis_session_client::{Limit, SessionCommands};
+    ///
+    /// let session = connection.session_get("session:1", Some(0))?.expect("it is there");
+    /// assert!(session.limits.iter().any(|(limit, most)| (limit, most) == (Limit::MaxCheckpoints, 16)));
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (Limit, u64)> + '_ {
+        self.0
+            .iter()
+            .filter_map(|(name, most)| Some((Limit::from(name.as_str()), most.as_u64()?)))
     }
 }
 
@@ -905,9 +923,9 @@ pub struct Lease {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, SessionCommands};
+/// use redis_session_client::{NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// let session = connection.session_get("session:1", None)?.expect("it is there");
 /// assert_eq!((session.version, session.messages.len()), (2, 1));
 /// assert_eq!(session.messages[0].message()?.text(), "hello");

@@ -358,10 +358,10 @@ impl<C: ConnectionLike, E: From<RouteError>> Router<C, E> {
     ///
     /// ```
     /// # let server = redis_session_tests::Server::with_sample();
-    /// # use redis_session_client::{Read, SessionError, request, route::Router};
+    /// # use redis_session_client::{ReadOptions, SessionError, request, route::Router};
     /// # let client = redis::Client::open(server.url())?;
     /// let mut router = Router::<_, SessionError>::single(move |_| Ok(client.get_connection()?))?;
-    /// let entries = router.query(&request::read("session:1", Read::after(0)).tolerant())?;
+    /// let entries = router.query(&request::read("session:1", ReadOptions::after(0)).tolerant())?;
     /// assert_eq!(entries.len(), 4);
     /// # Ok::<(), SessionError>(())
     /// ```

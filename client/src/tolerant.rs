@@ -15,13 +15,13 @@
 //!
 //! ```
 //! use redis::Value;
-//! use redis_session_client::{Read, request};
+//! use redis_session_client::{ReadOptions, request};
 //!
 //! let text = |text: &str| Value::BulkString(text.into());
 //! let entry = Value::Array(vec![Value::Int(7), Value::Int(0), text("event"), text(r#"{"seq":7,"new":1}"#)]);
 //! let reply = Value::Array(vec![entry, Value::Nil]);
 //!
-//! let read = request::read("session:1", Read::after(6));
+//! let read = request::read("session:1", ReadOptions::after(6));
 //! assert!(read.read(reply.clone()).is_err());
 //! assert_eq!(read.tolerant().read(reply)?[0].seq, 7);
 //! # Ok::<(), redis_session_client::SessionError>(())

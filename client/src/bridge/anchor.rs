@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{BATCH, Bridge, anchor_key, recovery_key};
 use crate::request::{NewAnchor, NewCheckpoint};
-use crate::{AsyncSessionConnection, Checkpoint, Pipeline, Result, SessionError, SessionId, request};
+use crate::{AsyncSessionConnection, Checkpoint, Result, SessionError, SessionId, SessionPipeline, request};
 
 /// The field of a checkpoint's impacts that is no impact but a measure: it becomes the anchor's.
 const PERF_FIELD: &str = "perfDelta";
@@ -14,13 +14,21 @@ const PERF_FIELD: &str = "perfDelta";
 /// A checkpoint that was made, and the anchors that were.
 ///
 /// ```
-/// # use redis_session_client::bridge::Checkpointed;
-/// fn log(made: &Checkpointed) {
-///     println!("checkpoint {}", made.checkpoint.checkpoint_id);
-///     for (entity, error) in &made.anchors.failed {
-///         eprintln!("no anchor for {entity}: {error}");
-///     }
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+/// # server.run("SESSION.APPEND session:0190c5a4-7b1e-7ccc-8000-0123456789ab MSG user hello");
+/// use redis_session_client::{NewCheckpoint, bridge::{Bridge, Checkpointed}};
+///
+/// # let id = "0190c5a4-7b1e-7ccc-8000-0123456789ab".parse()?;
+/// let checkpoint = NewCheckpoint::new().outcome("broke").reference("order:7");
+/// let made: Checkpointed = Bridge::new(connection).checkpoint(id, checkpoint).await?;
+/// assert_eq!(made.checkpoint.outcome.as_deref(), Some("broke"));
+/// assert_eq!(made.anchors.entities, ["order:7"]);
+/// assert!(made.anchors.failed.is_empty());
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct Checkpointed {
@@ -101,10 +109,10 @@ impl<C: AsyncSessionConnection> Bridge<C> {
     /// # async fn main() -> Result<(), redis_session_client::SessionError> {
     /// # let server = redis_session_tests::Server::start();
     /// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
-    /// use redis_session_client::{AsyncSessionCommands, NewCheckpoint, Msg, bridge::Bridge};
+    /// use redis_session_client::{AsyncSessionCommands, NewCheckpoint, NewMessage, bridge::Bridge};
     ///
     /// let (mut redis, mut bridge) = (connection.clone(), Bridge::new(connection));
-    /// redis.session_append("session:any", Msg::user("hello")).await?;
+    /// redis.session_append("session:any", NewMessage::user("hello")).await?;
     /// let id = redis.session_checkpoint_create("session:any", NewCheckpoint::new().reference("api")).await?;
     /// let checkpoint = redis.session_checkpoint_get("session:any", id).await?.expect("it was just made");
     ///
@@ -119,7 +127,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
         let mut anchored = Anchored::default();
         let anchor = anchor_of(checkpoint);
         for batch in checkpoint.ref_entities.chunks(BATCH) {
-            let mut pipeline = Pipeline::new();
+            let mut pipeline = SessionPipeline::new();
             let slots: Vec<_> = batch
                 .iter()
                 .map(|entity| pipeline.add(request::anchor_add(anchor_key(entity), anchor.clone())))

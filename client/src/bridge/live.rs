@@ -3,19 +3,27 @@
 use std::collections::BTreeMap;
 
 use super::{BATCH, Bridge, anchor_key};
-use crate::{Anchor, AsyncSessionConnection, Pipeline, Result, SessionDocument, SessionError, SessionId, request};
+use crate::{
+    Anchor, AsyncSessionConnection, Result, SessionDocument, SessionError, SessionId, SessionPipeline, request,
+};
 
 /// A session and the anchors of the entities that it mentions.
 ///
 /// ```
-/// # use redis_session_client::bridge::LiveSession;
-/// fn warn(live: &LiveSession) {
-///     for (entity, anchors) in &live.anchors {
-///         for anchor in anchors.iter().filter(|anchor| anchor.outcome.as_deref() == Some("broke")) {
-///             println!("session {} broke {entity}: {:?}", anchor.session_id, anchor.key_impacts);
-///         }
-///     }
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+/// # server.run("SESSION.APPEND session:0190c5a4-7b1e-7ccc-8000-0123456789ab MSG user hello REF order:7");
+/// # server.run("SESSION.ANCHOR ADD anchor:order:7 s1 OUTCOME broke");
+/// use redis_session_client::bridge::{Bridge, LiveSession};
+///
+/// # let id = "0190c5a4-7b1e-7ccc-8000-0123456789ab".parse()?;
+/// let live: LiveSession = Bridge::new(connection).get_live_session(id).await?.expect("it is there");
+/// let broke = live.anchors["order:7"].iter().filter(|anchor| anchor.outcome.as_deref() == Some("broke"));
+/// assert_eq!(broke.map(|anchor| anchor.session_id.as_str()).collect::<Vec<_>>(), ["s1"]);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone)]
 pub struct LiveSession {
@@ -63,7 +71,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
         let (mut anchors, mut unread) = (BTreeMap::new(), BTreeMap::new());
         let entities: Vec<&String> = session.entities_mentioned.keys().collect();
         for batch in entities.chunks(BATCH) {
-            let mut pipeline = Pipeline::new();
+            let mut pipeline = SessionPipeline::new();
             let slots: Vec<_> = batch
                 .iter()
                 .map(|entity| pipeline.add(request::anchor_get(anchor_key(entity), None)))

@@ -1,35 +1,25 @@
-//! From a session to what outlives it: anchors, the recovery reference, and a database.
+//! From a session to what outlives it: anchors and the recovery reference.
 //!
-//! A session goes when its time is over. What it did to an entity stays as an *anchor* of that entity, where it can be taken up again
-//! stays as a *recovery reference*, and if it failed, the whole of it may stay in PostgreSQL. This module moves between them:
+//! A session goes when its time is over. What it did to an entity stays as an *anchor* of that entity, and where it can be taken up again
+//! stays as a *recovery reference*. This module moves between them:
 //!
 //! | | |
 //! |---|---|
 //! | [`Bridge::get_live_session`] | a session and the anchors of its entities, in one answer |
 //! | [`Bridge::checkpoint`] | a checkpoint with its recovery reference, and an anchor for each entity that it is about |
 //! | [`Bridge::get_checkpoint_recovery`] | where to take a session up again, also when the session is gone |
-#![cfg_attr(
-    feature = "postgres",
-    doc = "| [`SnapshotSink`] | failed sessions, written to PostgreSQL once |"
-)]
 //!
-//! Feature `bridge`; the sink has the feature `postgres`.
+//! Feature `bridge`. The crate `redis-session-sink` writes failed sessions to PostgreSQL.
 
 mod anchor;
 mod keys;
 mod live;
 mod recovery;
-#[cfg(feature = "postgres")]
-mod sink;
 
 pub use anchor::{Anchored, Checkpointed};
 pub use keys::{anchor_key, recovery_key, session_key};
 pub use live::LiveSession;
 pub use recovery::{Recovery, RecoverySource};
-#[cfg(feature = "postgres")]
-pub use sink::{
-    FAILING_OUTCOMES, PostgresTarget, RedisSource, SinkError, SinkHandle, SinkReport, SinkWarning, SnapshotSink,
-};
 
 use crate::{AsyncSessionConnection, SessionId};
 
@@ -79,10 +69,16 @@ impl<C: AsyncSessionConnection> Bridge<C> {
     /// Sessions without a scope.
     ///
     /// ```
-    /// # use redis_session_client::{AsyncSessionConnection, bridge::Bridge};
-    /// # fn new(connection: impl AsyncSessionConnection) {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> redis_session_client::SessionResult<()> {
+    /// # let server = redis_session_tests::Server::start();
+    /// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    /// use redis_session_client::{SessionId, bridge::Bridge};
+    ///
     /// let bridge = Bridge::new(connection);
-    /// # let _ = bridge;
+    /// let id = SessionId::new();
+    /// assert_eq!(bridge.session_key(id), format!("session:{id}"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn new(connection: C) -> Bridge<C> {

@@ -1,15 +1,25 @@
 //! Where to take a session up again.
 
 use super::{Bridge, recovery_key};
-use crate::{AsyncSessionConnection, Checkpoint, Pipeline, Result, SessionId, request};
+use crate::{AsyncSessionConnection, Checkpoint, Result, SessionId, SessionPipeline, request};
 
 /// A checkpoint to take a session up from, and where it was found.
 ///
 /// ```
-/// # use redis_session_client::bridge::{Recovery, RecoverySource};
-/// fn can_be_restored(recovery: &Recovery) -> bool {
-///     recovery.source == RecoverySource::Session
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// # let connection = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+/// # server.run("SESSION.APPEND session:0190c5a4-7b1e-7ccc-8000-0123456789ab MSG user hello");
+/// use redis_session_client::{NewCheckpoint, bridge::{Bridge, Recovery, RecoverySource}};
+///
+/// # let id = "0190c5a4-7b1e-7ccc-8000-0123456789ab".parse()?;
+/// let mut bridge = Bridge::new(connection);
+/// let made = bridge.checkpoint(id, NewCheckpoint::new().close()).await?.checkpoint;
+/// let recovery: Recovery = bridge.get_checkpoint_recovery(id).await?.expect("a reference");
+/// assert_eq!((recovery.checkpoint, recovery.source), (made, RecoverySource::Reference));
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recovery {
@@ -69,7 +79,7 @@ impl<C: AsyncSessionConnection> Bridge<C> {
     /// ```
     pub async fn get_checkpoint_recovery(&mut self, id: SessionId) -> Result<Option<Recovery>> {
         let key = self.session_key(id);
-        let mut pipeline = Pipeline::new();
+        let mut pipeline = SessionPipeline::new();
         let reference = pipeline.add(request::recovery_reference(recovery_key(&key)?));
         let list = pipeline.add(request::checkpoint_list(&key));
         let mut replies = pipeline.query_async(&mut self.connection).await?;

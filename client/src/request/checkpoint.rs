@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms, secs};
-use super::{Options, Request, Write, begin, begin_group};
+use super::{Options, Request, WriteOptions, begin, begin_group};
 use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 
 /// A checkpoint to be made: `SESSION.CHECKPOINT CREATE`.
@@ -13,27 +13,27 @@ use crate::{Anchor, Checkpoint, SessionId, Timestamp, value};
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, NewCheckpoint, SessionCommands, SessionError};
+/// use redis_session_client::{NewMessage, NewCheckpoint, SessionCommands, SessionError};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
 /// connection.session_checkpoint_create("session:1", NewCheckpoint::new().outcome("pass").close())?;
-/// let late = connection.session_append("session:1", Msg::user("one more thing"));
+/// let late = connection.session_append("session:1", NewMessage::user("one more thing"));
 /// assert!(matches!(late, Err(SessionError::Closed(_))));
 /// # Ok::<(), SessionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct NewCheckpoint {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl NewCheckpoint {
     /// A checkpoint with refs and summary from the events since the last one.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new();
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k");
     /// ```
     pub fn new() -> NewCheckpoint {
         NewCheckpoint::default()
@@ -42,9 +42,9 @@ impl NewCheckpoint {
     /// Also writes the recovery reference to this key, in the same slot, which outlives the session.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().store("checkpoint:{acme}:1");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k STORE checkpoint:{acme}:1");
     /// ```
     pub fn store(mut self, key: impl AsRef<[u8]>) -> NewCheckpoint {
         self.options.set("STORE", key.as_ref());
@@ -55,9 +55,9 @@ impl NewCheckpoint {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().grace(Duration::from_secs(600));
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k GRACE 600");
     /// ```
     pub fn grace(mut self, grace: Duration) -> NewCheckpoint {
         self.options.set("GRACE", secs(grace));
@@ -67,9 +67,9 @@ impl NewCheckpoint {
     /// A name.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().label("before the rewrite");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), r#"SESSION.CHECKPOINT CREATE k LABEL "before the rewrite""#);
     /// ```
     pub fn label(mut self, label: impl AsRef<str>) -> NewCheckpoint {
         self.options.set("LABEL", label.as_ref());
@@ -79,9 +79,9 @@ impl NewCheckpoint {
     /// How it went.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().outcome("pass");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k OUTCOME pass");
     /// ```
     pub fn outcome(mut self, outcome: impl AsRef<str>) -> NewCheckpoint {
         self.options.set("OUTCOME", outcome.as_ref());
@@ -91,9 +91,9 @@ impl NewCheckpoint {
     /// The whole summary, in place of the merged impacts.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().summary(&serde_json::json!({"tests": "3 fail"}));
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), r#"SESSION.CHECKPOINT CREATE k SUMMARY '{"tests":"3 fail"}'"#);
     /// ```
     pub fn summary(mut self, summary: &Json) -> NewCheckpoint {
         self.options.set("SUMMARY", summary.to_string());
@@ -103,9 +103,9 @@ impl NewCheckpoint {
     /// An entity that it is about, in place of those of the events. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().reference("api").reference("docs");
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k REFS 2 api docs");
     /// ```
     pub fn reference(mut self, entity_id: impl AsRef<str>) -> NewCheckpoint {
         self.options.push_counted("REFS", entity_id.as_ref());
@@ -115,9 +115,9 @@ impl NewCheckpoint {
     /// Drops the events since the previous checkpoint: the summary has them.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().trim();
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k TRIM");
     /// ```
     pub fn trim(mut self) -> NewCheckpoint {
         self.options.flag("TRIM");
@@ -127,9 +127,9 @@ impl NewCheckpoint {
     /// Closes the session: no more writes, and it expires after the grace.
     ///
     /// ```
-    /// # use redis_session_client::NewCheckpoint;
+    /// # use redis_session_client::{NewCheckpoint, request};
     /// let checkpoint = NewCheckpoint::new().close();
-    /// # let _ = checkpoint;
+    /// assert_eq!(request::checkpoint_create("k", checkpoint).to_string(), "SESSION.CHECKPOINT CREATE k CLOSE");
     /// ```
     pub fn close(mut self) -> NewCheckpoint {
         self.options.flag("CLOSE");
@@ -190,10 +190,10 @@ pub fn recovery_reference(key: impl AsRef<[u8]>) -> Request<Option<Checkpoint>> 
 /// `SESSION.CHECKPOINT DEL`: deletes checkpoints; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::checkpoint_del("k", &[7], Write::new()).command().name(), "SESSION.CHECKPOINT DEL");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::checkpoint_del("k", &[7], WriteOptions::new()).command().name(), "SESSION.CHECKPOINT DEL");
 /// ```
-pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Request<u64> {
+pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: WriteOptions) -> Request<u64> {
     begin_group("SESSION.CHECKPOINT", "DEL", key)
         .arg(ids)
         .write_options(&write)
@@ -203,10 +203,10 @@ pub fn checkpoint_del(key: impl AsRef<[u8]>, ids: &[u64], write: Write) -> Reque
 /// `SESSION.CHECKPOINT RESTORE`: messages, entities, agents and state as they were; the new version.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::checkpoint_restore("k", 7, Write::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::checkpoint_restore("k", 7, WriteOptions::new()).command().name(), "SESSION.CHECKPOINT RESTORE");
 /// ```
-pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Request<u64> {
+pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: WriteOptions) -> Request<u64> {
     begin_group("SESSION.CHECKPOINT", "RESTORE", key)
         .arg(id)
         .write_options(&write)
@@ -218,10 +218,10 @@ pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Reque
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Fork, Msg, SessionCommands};
+/// use redis_session_client::{Fork, NewMessage, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("one"))?;
-/// connection.session_append("session:1", Msg::user("two"))?;
+/// connection.session_append("session:1", NewMessage::user("one"))?;
+/// connection.session_append("session:1", NewMessage::user("two"))?;
 /// connection.session_fork("session:1", "session:2", Fork::new().upto(1))?;
 /// assert_eq!(connection.session_len("session:2")?, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -229,16 +229,16 @@ pub fn checkpoint_restore(key: impl AsRef<[u8]>, id: u64, write: Write) -> Reque
 #[derive(Debug, Clone, Default)]
 pub struct Fork {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Fork {
     /// Of the session as it is.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new();
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to");
     /// ```
     pub fn new() -> Fork {
         Fork::default()
@@ -247,9 +247,9 @@ impl Fork {
     /// With messages and events up to this seq.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new().upto(41);
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to UPTO 41");
     /// ```
     pub fn upto(mut self, seq: u64) -> Fork {
         self.options.unset("CHECKPOINT");
@@ -260,9 +260,9 @@ impl Fork {
     /// With messages, entities, agents and state of this checkpoint.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new().checkpoint(41);
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to CHECKPOINT 41");
     /// ```
     pub fn checkpoint(mut self, id: u64) -> Fork {
         self.options.unset("UPTO");
@@ -273,9 +273,10 @@ impl Fork {
     /// With this id, in place of a new one.
     ///
     /// ```
-    /// # use redis_session_client::{Fork, SessionId};
-    /// let fork = Fork::new().id(SessionId::new());
-    /// # let _ = fork;
+    /// # use redis_session_client::{Fork, SessionId, request};
+    /// let id = SessionId::new();
+    /// let fork = Fork::new().id(id);
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), format!("SESSION.FORK k to ID {id}"));
     /// ```
     pub fn id(mut self, id: SessionId) -> Fork {
         self.options.set("ID", id.to_string());
@@ -285,9 +286,9 @@ impl Fork {
     /// In place of what is at the destination.
     ///
     /// ```
-    /// # use redis_session_client::Fork;
+    /// # use redis_session_client::{Fork, request};
     /// let fork = Fork::new().replace();
-    /// # let _ = fork;
+    /// assert_eq!(request::fork("k", "to", fork).to_string(), "SESSION.FORK k to REPLACE");
     /// ```
     pub fn replace(mut self) -> Fork {
         self.options.flag("REPLACE");
@@ -312,10 +313,10 @@ pub fn fork(source: impl AsRef<[u8]>, destination: impl AsRef<[u8]>, fork: Fork)
 /// What a session did to an entity: `SESSION.ANCHOR ADD`.
 ///
 /// ```
-/// use redis_session_client::{NewAnchor, SessionId};
+/// use redis_session_client::{NewAnchor, SessionId, request};
 ///
-/// let anchor = NewAnchor::new(SessionId::new().to_string()).outcome("broke").impact("tests fail").perf(-0.1);
-/// # let _ = anchor;
+/// let anchor = NewAnchor::new("s1").outcome("broke").impact("tests fail").perf(-0.1);
+/// assert_eq!(request::anchor_add("k", anchor).to_string(), r#"SESSION.ANCHOR ADD k s1 OUTCOME broke IMPACTS 1 "tests fail" PERF -0.1"#);
 /// ```
 #[derive(Debug, Clone)]
 pub struct NewAnchor {
@@ -327,9 +328,9 @@ impl NewAnchor {
     /// Of this session.
     ///
     /// ```
-    /// # use redis_session_client::{NewAnchor, SessionId};
-    /// let anchor = NewAnchor::new(SessionId::new().to_string());
-    /// # let _ = anchor;
+    /// # use redis_session_client::{NewAnchor, request};
+    /// let anchor = NewAnchor::new("s1");
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s1");
     /// ```
     pub fn new(session_id: impl Into<String>) -> NewAnchor {
         NewAnchor {
@@ -341,9 +342,9 @@ impl NewAnchor {
     /// How it went.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").outcome("pass");
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s OUTCOME pass");
     /// ```
     pub fn outcome(mut self, outcome: impl AsRef<str>) -> NewAnchor {
         self.options.set("OUTCOME", outcome.as_ref());
@@ -353,9 +354,9 @@ impl NewAnchor {
     /// The checkpoint to go back to.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").checkpoint(41);
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s CHECKPOINT 41");
     /// ```
     pub fn checkpoint(mut self, id: u64) -> NewAnchor {
         self.options.set("CHECKPOINT", id);
@@ -365,9 +366,9 @@ impl NewAnchor {
     /// What it did, in a key word. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").impact("tests fail").impact("slower");
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), r#"SESSION.ANCHOR ADD k s IMPACTS 2 "tests fail" slower"#);
     /// ```
     pub fn impact(mut self, impact: impl AsRef<str>) -> NewAnchor {
         self.options.push_counted("IMPACTS", impact.as_ref());
@@ -377,9 +378,9 @@ impl NewAnchor {
     /// By how much something measured changed.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").perf(-0.25);
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s PERF -0.25");
     /// ```
     pub fn perf(mut self, delta: f64) -> NewAnchor {
         self.options.set("PERF", delta.to_string());
@@ -389,11 +390,11 @@ impl NewAnchor {
     /// Keeps so many, the newest, in place of the server's setting.
     ///
     /// ```
-    /// # use redis_session_client::NewAnchor;
-    /// let anchor = NewAnchor::new("s").maxlen(20);
-    /// # let _ = anchor;
+    /// # use redis_session_client::{NewAnchor, request};
+    /// let anchor = NewAnchor::new("s").max_len(20);
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s MAXLEN 20");
     /// ```
-    pub fn maxlen(mut self, anchors: u32) -> NewAnchor {
+    pub fn max_len(mut self, anchors: u32) -> NewAnchor {
         self.options.set("MAXLEN", anchors);
         self
     }
@@ -402,9 +403,9 @@ impl NewAnchor {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::NewAnchor;
+    /// # use redis_session_client::{NewAnchor, request};
     /// let anchor = NewAnchor::new("s").max_age(Duration::from_secs(86_400));
-    /// # let _ = anchor;
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s MAXAGE 86400000");
     /// ```
     pub fn max_age(mut self, age: Duration) -> NewAnchor {
         self.options.set("MAXAGE", ms(age));
@@ -414,9 +415,9 @@ impl NewAnchor {
     /// When it was, in place of now.
     ///
     /// ```
-    /// # use redis_session_client::{NewAnchor, Timestamp};
-    /// let anchor = NewAnchor::new("s").at(Timestamp::now());
-    /// # let _ = anchor;
+    /// # use redis_session_client::{NewAnchor, Timestamp, request};
+    /// let anchor = NewAnchor::new("s").at(Timestamp::from_ms(1_768_384_800_000));
+    /// assert_eq!(request::anchor_add("k", anchor).to_string(), "SESSION.ANCHOR ADD k s AT 1768384800000");
     /// ```
     pub fn at(mut self, time: Timestamp) -> NewAnchor {
         self.options.set("AT", time.ms());

@@ -6,11 +6,11 @@ use redis::Cmd;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms};
-use super::{Expiry, Options, Request, Write, begin};
+use super::{Options, Request, SessionExpiry, WriteOptions, begin};
 use crate::reply::stored_message;
 use crate::{
-    Appended, Body, Context, Created, Message, Role, SessionAlias, SessionDocument, SessionId, SessionInfo,
-    StoredMessage, ToolCall, value,
+    Appended, Body, Created, Limit, Message, MessageRole, SessionAlias, SessionContext, SessionDocument, SessionId,
+    SessionInfo, StoredMessage, ToolCall, value,
 };
 
 /// A session to be created: `SESSION.CREATE`.
@@ -18,14 +18,14 @@ use crate::{
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Create, Role, SessionCommands};
+/// use redis_session_client::{Limit, Create, MessageRole, SessionCommands};
 ///
 /// let create = Create::new()
 ///     .index("sessions:{acme}")
 ///     .alias("ada")
 ///     .open()
-///     .limit("maxlen", 100)
-///     .pin(Role::System);
+///     .limit(Limit::MaxLen, 100)
+///     .pin(MessageRole::System);
 /// let session = connection.session_create("session:{acme}:1", create)?;
 /// assert!(session.created);
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -33,16 +33,16 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Create {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Create {
     /// A session with the server's defaults.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new();
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k");
     /// ```
     pub fn new() -> Create {
         Create::default()
@@ -51,9 +51,9 @@ impl Create {
     /// Registers it in this directory, whose key must be in the same slot.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().index("sessions:{acme}");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k INDEX sessions:{acme}");
     /// ```
     pub fn index(mut self, index: impl AsRef<[u8]>) -> Create {
         self.options.set("INDEX", index.as_ref());
@@ -63,9 +63,9 @@ impl Create {
     /// Under this alias. Needs a directory.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().index("sessions:{acme}").alias("ada");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k INDEX sessions:{acme} ALIAS ada");
     /// ```
     pub fn alias(mut self, alias: impl AsRef<str>) -> Create {
         self.options.set("ALIAS", alias.as_ref());
@@ -75,9 +75,9 @@ impl Create {
     /// Under an alias that was made up: one that a person has not chosen.
     ///
     /// ```
-    /// # use redis_session_client::{Create, SessionAlias};
+    /// # use redis_session_client::{Create, SessionAlias, request};
     /// let create = Create::new().index("sessions:{acme}").autoname(SessionAlias::new("about trains")?);
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), r#"SESSION.CREATE k INDEX sessions:{acme} ALIAS "about trains" AUTONAME"#);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn autoname(mut self, alias: SessionAlias) -> Create {
@@ -88,9 +88,9 @@ impl Create {
     /// Where it exists, or its alias is taken: that session, in place of an error.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().open();
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k OPEN");
     /// ```
     pub fn open(mut self) -> Create {
         self.options.flag("OPEN");
@@ -100,9 +100,10 @@ impl Create {
     /// With this id, in place of a new one.
     ///
     /// ```
-    /// # use redis_session_client::{Create, SessionId};
-    /// let create = Create::new().id(SessionId::new());
-    /// # let _ = create;
+    /// # use redis_session_client::{Create, SessionId, request};
+    /// let id = SessionId::new();
+    /// let create = Create::new().id(id);
+    /// assert_eq!(request::create("k", create).to_string(), format!("SESSION.CREATE k ID {id}"));
     /// ```
     pub fn id(mut self, id: SessionId) -> Create {
         self.options.set("ID", id.to_string());
@@ -112,9 +113,9 @@ impl Create {
     /// In this scope: whose it is.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().scope("acme");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k SCOPE acme");
     /// ```
     pub fn scope(mut self, scope: impl AsRef<str>) -> Create {
         self.options.set("SCOPE", scope.as_ref());
@@ -124,9 +125,9 @@ impl Create {
     /// In this state, in place of `working`.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().state("planning");
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k STATE planning");
     /// ```
     pub fn state(mut self, state: impl AsRef<str>) -> Create {
         self.options.set("STATE", state.as_ref());
@@ -136,53 +137,52 @@ impl Create {
     /// With this meta, a JSON object.
     ///
     /// ```
-    /// # use redis_session_client::Create;
+    /// # use redis_session_client::{Create, request};
     /// let create = Create::new().meta(&serde_json::json!({"model": "small"}));
-    /// # let _ = create;
+    /// assert_eq!(request::create("k", create).to_string(), r#"SESSION.CREATE k META '{"model":"small"}'"#);
     /// ```
     pub fn meta(mut self, meta: &Json) -> Create {
         self.options.set("META", meta.to_string());
         self
     }
 
-    /// With this limit: `maxlen maxtokens maxbytes maxage event-maxlen event-ttl dedup-window max-checkpoints max-entities max-agents`;
-    /// `maxage` in milliseconds, `event-ttl` in seconds.
+    /// With this limit, in place of the server's default.
     ///
     /// ```
-    /// # use redis_session_client::Create;
-    /// let create = Create::new().limit("maxlen", 200).limit("max-checkpoints", 4);
-    /// # let _ = create;
+    /// # use redis_session_client::{Create, Limit, request};
+    /// let create = Create::new().limit(Limit::MaxLen, 200).limit(Limit::MaxCheckpoints, 4);
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k LIMIT maxlen 200 LIMIT max-checkpoints 4");
     /// ```
-    pub fn limit(mut self, name: &str, value: u64) -> Create {
-        self.options.0.retain(|option| !is_limit(option, name));
-        self.options.push("LIMIT", (name, value));
+    pub fn limit(mut self, limit: Limit, value: u64) -> Create {
+        self.options.0.retain(|option| !is_limit(option, &limit));
+        self.options.push("LIMIT", (limit.as_str(), value));
         self
     }
 
     #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
-    pub(crate) fn limit_by_default(self, name: &str, value: u64) -> Create {
-        match self.options.0.iter().any(|option| is_limit(option, name)) {
+    pub(crate) fn limit_by_default(self, limit: Limit, value: u64) -> Create {
+        match self.options.0.iter().any(|option| is_limit(option, &limit)) {
             true => self,
-            false => self.limit(name, value),
+            false => self.limit(limit, value),
         }
     }
 
     /// Messages of this role stay in the window. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::{Create, Role};
-    /// let create = Create::new().pin(Role::System);
-    /// # let _ = create;
+    /// # use redis_session_client::{Create, MessageRole, request};
+    /// let create = Create::new().pin(MessageRole::System);
+    /// assert_eq!(request::create("k", create).to_string(), "SESSION.CREATE k PIN system");
     /// ```
-    pub fn pin(mut self, role: Role) -> Create {
+    pub fn pin(mut self, role: MessageRole) -> Create {
         self.options.push("PIN", role.as_str());
         self
     }
 }
 
-/// Whether an option sets the limit of this name.
-fn is_limit((word, values): &(&str, Vec<Vec<u8>>), name: &str) -> bool {
-    *word == "LIMIT" && values[0].eq_ignore_ascii_case(name.as_bytes())
+/// Whether an option sets this limit.
+fn is_limit((word, values): &(&str, Vec<Vec<u8>>), limit: &Limit) -> bool {
+    *word == "LIMIT" && values[0].eq_ignore_ascii_case(limit.as_str().as_bytes())
 }
 
 /// `SESSION.CREATE`: creates a session. O(1).
@@ -203,31 +203,31 @@ pub fn create(key: impl AsRef<[u8]>, create: Create) -> Request<Created> {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, Range, SessionCommands};
+/// use redis_session_client::{NewMessage, MessageQuery, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("Book flight 7").reference("flight:7"))?;
-/// let message = connection.session_range("session:1", Range::all())?[0].message()?;
+/// connection.session_append("session:1", NewMessage::user("Book flight 7").reference("flight:7"))?;
+/// let message = connection.session_range("session:1", MessageQuery::all())?[0].message()?;
 /// assert!(message.timestamp.is_some());
 /// assert_eq!(message.entity_refs, ["flight:7"]);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Msg {
-    role: Role,
+pub struct NewMessage {
+    role: MessageRole,
     content: String,
     options: Options,
 }
 
-impl Msg {
+impl NewMessage {
     /// A message of any role.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, Role};
-    /// let message = Msg::new("developer", "Be brief.");
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, MessageRole, request};
+    /// let message = NewMessage::new("developer", "Be brief.");
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG developer "Be brief.""#);
     /// ```
-    pub fn new(role: impl Into<Role>, content: impl Into<String>) -> Msg {
-        Msg {
+    pub fn new(role: impl Into<MessageRole>, content: impl Into<String>) -> NewMessage {
+        NewMessage {
             role: role.into(),
             content: content.into(),
             options: Options::default(),
@@ -237,45 +237,45 @@ impl Msg {
     /// What a user says.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("Where is my order?");
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let message = NewMessage::user("Where is my order?");
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG user "Where is my order?""#);
     /// ```
-    pub fn user(content: impl Into<String>) -> Msg {
-        Msg::new(Role::User, content)
+    pub fn user(content: impl Into<String>) -> NewMessage {
+        NewMessage::new(MessageRole::User, content)
     }
 
     /// What the assistant says.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, ToolCall};
-    /// let message = Msg::assistant("").tool_call(ToolCall::new("call_1", "order_status", "{}"));
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, ToolCall, request};
+    /// let message = NewMessage::assistant("").tool_call(ToolCall::new("call_1", "order_status", "{}"));
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG assistant "" TOOL_CALL call_1 order_status {}"#);
     /// ```
-    pub fn assistant(content: impl Into<String>) -> Msg {
-        Msg::new(Role::Assistant, content)
+    pub fn assistant(content: impl Into<String>) -> NewMessage {
+        NewMessage::new(MessageRole::Assistant, content)
     }
 
     /// What the system says.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::system("Be brief.");
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let message = NewMessage::system("Be brief.");
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG system "Be brief.""#);
     /// ```
-    pub fn system(content: impl Into<String>) -> Msg {
-        Msg::new(Role::System, content)
+    pub fn system(content: impl Into<String>) -> NewMessage {
+        NewMessage::new(MessageRole::System, content)
     }
 
     /// What a tool answers to this call.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::tool("call_1", r#"{"status":"shipped"}"#);
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let message = NewMessage::tool("call_1", r#"{"status":"shipped"}"#);
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG tool '{"status":"shipped"}' TOOL_CALL_ID call_1"#);
     /// ```
-    pub fn tool(call_id: impl AsRef<str>, content: impl Into<String>) -> Msg {
-        let mut message = Msg::new(Role::Tool, content);
+    pub fn tool(call_id: impl AsRef<str>, content: impl Into<String>) -> NewMessage {
+        let mut message = NewMessage::new(MessageRole::Tool, content);
         message.options.set("TOOL_CALL_ID", call_id.as_ref());
         message
     }
@@ -283,11 +283,11 @@ impl Msg {
     /// The speaker's name.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("hello").name("Ada");
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let message = NewMessage::user("hello").name("Ada");
+    /// assert_eq!(request::append("k", message).to_string(), "SESSION.APPEND k MSG user hello NAME Ada");
     /// ```
-    pub fn name(mut self, name: impl AsRef<str>) -> Msg {
+    pub fn name(mut self, name: impl AsRef<str>) -> NewMessage {
         self.options.set("NAME", name.as_ref());
         self
     }
@@ -295,11 +295,11 @@ impl Msg {
     /// The message's own id.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("hello").id("m-1");
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let message = NewMessage::user("hello").id("m-1");
+    /// assert_eq!(request::append("k", message).to_string(), "SESSION.APPEND k MSG user hello ID m-1");
     /// ```
-    pub fn id(mut self, id: impl AsRef<str>) -> Msg {
+    pub fn id(mut self, id: impl AsRef<str>) -> NewMessage {
         self.options.set("ID", id.as_ref());
         self
     }
@@ -307,11 +307,11 @@ impl Msg {
     /// A call that it makes. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, ToolCall};
-    /// let message = Msg::assistant("").tool_call(ToolCall::new("call_1", "search", "{}"));
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, ToolCall, request};
+    /// let message = NewMessage::assistant("").tool_call(ToolCall::new("call_1", "search", "{}"));
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG assistant "" TOOL_CALL call_1 search {}"#);
     /// ```
-    pub fn tool_call(mut self, call: ToolCall) -> Msg {
+    pub fn tool_call(mut self, call: ToolCall) -> NewMessage {
         let arguments = match call.arguments {
             Json::String(text) => text,
             json => json.to_string(),
@@ -323,11 +323,11 @@ impl Msg {
     /// An entity that it mentions. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let message = Msg::user("Where is order 7?").reference("order:7");
-    /// # let _ = message;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let message = NewMessage::user("Where is order 7?").reference("order:7");
+    /// assert_eq!(request::append("k", message).to_string(), r#"SESSION.APPEND k MSG user "Where is order 7?" REF order:7"#);
     /// ```
-    pub fn reference(mut self, entity_id: impl AsRef<str>) -> Msg {
+    pub fn reference(mut self, entity_id: impl AsRef<str>) -> NewMessage {
         self.options.push("REF", entity_id.as_ref());
         self
     }
@@ -335,9 +335,9 @@ impl Msg {
     /// An append of it, to add options.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().dedup("request-1");
-    /// # let _ = append;
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().dedup("request-1");
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k DEDUP request-1 MSG user hello");
     /// ```
     pub fn append(self) -> Append {
         self.into()
@@ -347,16 +347,17 @@ impl Msg {
 /// Messages: one that the server composes, or bodies as they are.
 ///
 /// ```
-/// use redis_session_client::{Content, Message, Msg, Role};
+/// use redis_session_client::{Content, Message, NewMessage, MessageRole};
 ///
-/// let composed: Content = Msg::user("hello").into();
-/// let as_they_are: Content = [Message::new(Role::User, "a"), Message::new(Role::User, "b")].into();
-/// # let _ = (composed, as_they_are);
+/// let composed: Content = NewMessage::user("hello").into();
+/// let as_they_are: Content = [Message::new(MessageRole::User, "a"), Message::new(MessageRole::User, "b")].into();
+/// assert!(matches!(composed, Content::NewMessage(_)));
+/// assert!(matches!(as_they_are, Content::Bodies(bodies) if bodies.len() == 2));
 /// ```
 #[derive(Debug, Clone)]
 pub enum Content {
     /// The server composes it.
-    Msg(Msg),
+    NewMessage(NewMessage),
     /// Stored byte for byte.
     Bodies(Vec<Body>),
 }
@@ -364,7 +365,7 @@ pub enum Content {
 impl Content {
     fn write(&self, cmd: &mut Cmd) {
         match self {
-            Content::Msg(message) => {
+            Content::NewMessage(message) => {
                 cmd.arg("MSG").arg(message.role.as_str()).arg(&message.content);
                 message.options.write(cmd);
             }
@@ -378,9 +379,9 @@ impl Content {
     }
 }
 
-impl From<Msg> for Content {
-    fn from(message: Msg) -> Content {
-        Content::Msg(message)
+impl From<NewMessage> for Content {
+    fn from(message: NewMessage) -> Content {
+        Content::NewMessage(message)
     }
 }
 
@@ -422,7 +423,7 @@ impl<B: Into<Body>, const N: usize> From<[B; N]> for Content {
 /// use redis_session_client::{Append, Body, SessionCommands};
 ///
 /// let bodies = [Body::from(r#"{"role":"user","content":"a"}"#), Body::from(r#"{"role":"user","content":"b"}"#)];
-/// let append = Append::new(bodies).dedup("request-1").maxlen(100);
+/// let append = Append::new(bodies).dedup("request-1").max_len(100);
 /// assert_eq!(connection.session_append("session:1", append.clone())?.seq, 2);
 /// // The same once more changes nothing and replies the same.
 /// assert_eq!(connection.session_append("session:1", append)?.seq, 2);
@@ -432,7 +433,7 @@ impl<B: Into<Body>, const N: usize> From<[B; N]> for Content {
 #[derive(Debug, Clone)]
 pub struct Append {
     options: Options,
-    write: Write,
+    write: WriteOptions,
     content: Content,
 }
 
@@ -440,14 +441,14 @@ impl Append {
     /// An append of these messages.
     ///
     /// ```
-    /// # use redis_session_client::{Append, Msg};
-    /// let append = Append::new(Msg::user("hello"));
-    /// # let _ = append;
+    /// # use redis_session_client::{Append, NewMessage, request};
+    /// let append = Append::new(NewMessage::user("hello"));
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k MSG user hello");
     /// ```
     pub fn new(content: impl Into<Content>) -> Append {
         Append {
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
             content: content.into(),
         }
     }
@@ -457,9 +458,9 @@ impl Append {
     /// ```
     /// # let server = redis_session_tests::Server::start();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Msg, SessionCommands, SessionError};
+    /// use redis_session_client::{NewMessage, SessionCommands, SessionError};
     ///
-    /// let reply = connection.session_append("session:1", Msg::user("hello").append().existing());
+    /// let reply = connection.session_append("session:1", NewMessage::user("hello").append().existing());
     /// assert!(matches!(reply, Err(SessionError::NoSession(_))));
     /// # Ok::<(), SessionError>(())
     /// ```
@@ -471,9 +472,9 @@ impl Append {
     /// The same token again repeats the reply and appends nothing: what makes it safe to send again.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().dedup("request-1");
-    /// # let _ = append;
+    /// # use redis_session_client::NewMessage;
+    /// let append = NewMessage::user("hello").append().dedup("request-1");
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k DEDUP request-1 MSG user hello");
     /// ```
     pub fn dedup(mut self, token: impl AsRef<str>) -> Append {
         self.options.set("DEDUP", token.as_ref());
@@ -487,11 +488,11 @@ impl Append {
     /// The session's bound of messages from now on.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().maxlen(100);
-    /// # let _ = append;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let append = NewMessage::user("hello").append().max_len(100);
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k MAXLEN 100 MSG user hello");
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Append {
+    pub fn max_len(mut self, messages: u32) -> Append {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -499,9 +500,9 @@ impl Append {
     /// How many tokens the message counts as. One message only.
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().tokens(2);
-    /// # let _ = append;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let append = NewMessage::user("hello").append().tokens(2);
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k TOKENS 2 MSG user hello");
     /// ```
     pub fn tokens(mut self, tokens: u32) -> Append {
         self.options.set("TOKENS", tokens);
@@ -511,9 +512,9 @@ impl Append {
     /// Asks for what falls out of the window: see [`Appended::evicted`].
     ///
     /// ```
-    /// # use redis_session_client::Msg;
-    /// let append = Msg::user("hello").append().maxlen(10).evicted();
-    /// # let _ = append;
+    /// # use redis_session_client::{NewMessage, request};
+    /// let append = NewMessage::user("hello").append().max_len(10).evicted();
+    /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k MAXLEN 10 EVICTED MSG user hello");
     /// ```
     pub fn evicted(mut self) -> Append {
         self.options.flag("EVICTED");
@@ -531,8 +532,8 @@ impl<C: Into<Content>> From<C> for Append {
 /// that fall out.
 ///
 /// ```
-/// # use redis_session_client::{Msg, request};
-/// assert_eq!(request::append("k", Msg::user("hello")).command().name(), "SESSION.APPEND");
+/// # use redis_session_client::{NewMessage, request};
+/// assert_eq!(request::append("k", NewMessage::user("hello")).command().name(), "SESSION.APPEND");
 /// ```
 pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appended> {
     let append = append.into();
@@ -549,25 +550,25 @@ pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appen
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Message, Range, Role, SessionCommands};
+/// use redis_session_client::{Message, MessageQuery, MessageRole, SessionCommands};
 ///
-/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(Role::User, text)))?;
-/// let newest = connection.session_range("session:1", Range::newest(2))?;
+/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(MessageRole::User, text)))?;
+/// let newest = connection.session_range("session:1", MessageQuery::newest(2))?;
 /// assert_eq!(newest[0].message()?.text(), "b");
-/// let back = connection.session_range("session:1", Range::after_seq(1).rev())?;
+/// let back = connection.session_range("session:1", MessageQuery::after_seq(1).rev())?;
 /// assert_eq!(back[0].message()?.text(), "c");
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Range {
+pub struct MessageQuery {
     start: String,
     stop: String,
     options: Options,
 }
 
-impl Range {
-    fn of(start: impl ToString, stop: impl ToString) -> Range {
-        Range {
+impl MessageQuery {
+    fn of(start: impl ToString, stop: impl ToString) -> MessageQuery {
+        MessageQuery {
             start: start.to_string(),
             stop: stop.to_string(),
             options: Options::default(),
@@ -577,49 +578,49 @@ impl Range {
     /// All messages, oldest first.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::all();
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::all();
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1");
     /// ```
-    pub fn all() -> Range {
-        Range::of(0, -1)
+    pub fn all() -> MessageQuery {
+        MessageQuery::of(0, -1)
     }
 
     /// The newest, still oldest first.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::newest(20);
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::newest(20);
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k -20 -1");
     /// ```
-    pub fn newest(messages: u32) -> Range {
+    pub fn newest(messages: u32) -> MessageQuery {
         // `-0` would be the first message.
         match messages {
-            0 => Range::of(1, 0),
-            messages => Range::of(-i64::from(messages), -1),
+            0 => MessageQuery::of(1, 0),
+            messages => MessageQuery::of(-i64::from(messages), -1),
         }
     }
 
     /// By index as in `LRANGE`: 0 is the oldest, -1 the newest.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::indexes(0, 9);
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::indexes(0, 9);
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 9");
     /// ```
-    pub fn indexes(start: i64, stop: i64) -> Range {
-        Range::of(start, stop)
+    pub fn indexes(start: i64, stop: i64) -> MessageQuery {
+        MessageQuery::of(start, stop)
     }
 
     /// By seq, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::seqs(10, 20);
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::seqs(10, 20);
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 10 20 BYSEQ");
     /// ```
-    pub fn seqs(start: u64, stop: u64) -> Range {
-        let mut range = Range::of(start, stop);
+    pub fn seqs(start: u64, stop: u64) -> MessageQuery {
+        let mut range = MessageQuery::of(start, stop);
         range.options.flag("BYSEQ");
         range
     }
@@ -627,12 +628,12 @@ impl Range {
     /// What came after this seq.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::after_seq(20);
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::after_seq(20);
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k (20 + BYSEQ");
     /// ```
-    pub fn after_seq(seq: u64) -> Range {
-        let mut range = Range::of(format!("({seq}"), "+");
+    pub fn after_seq(seq: u64) -> MessageQuery {
+        let mut range = MessageQuery::of(format!("({seq}"), "+");
         range.options.flag("BYSEQ");
         range
     }
@@ -640,12 +641,12 @@ impl Range {
     /// By time, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::{Range, Timestamp};
-    /// let range = Range::times(Timestamp::from_ms(0), Timestamp::now());
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, Timestamp, request};
+    /// let range = MessageQuery::times(Timestamp::from_ms(0), Timestamp::from_ms(1_768_384_800_000));
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 1768384800000 BYTIME");
     /// ```
-    pub fn times(start: crate::Timestamp, stop: crate::Timestamp) -> Range {
-        let mut range = Range::of(start.ms(), stop.ms());
+    pub fn times(start: crate::Timestamp, stop: crate::Timestamp) -> MessageQuery {
+        let mut range = MessageQuery::of(start.ms(), stop.ms());
         range.options.flag("BYTIME");
         range
     }
@@ -653,11 +654,11 @@ impl Range {
     /// Newest first.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::all().rev();
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::all().rev();
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1 REV");
     /// ```
-    pub fn rev(mut self) -> Range {
+    pub fn rev(mut self) -> MessageQuery {
         self.options.flag("REV");
         self
     }
@@ -665,11 +666,11 @@ impl Range {
     /// At most so many.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::after_seq(7).count(100);
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::after_seq(7).count(100);
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k (7 + BYSEQ COUNT 100");
     /// ```
-    pub fn count(mut self, messages: u32) -> Range {
+    pub fn count(mut self, messages: u32) -> MessageQuery {
         self.options.set("COUNT", messages);
         self
     }
@@ -677,11 +678,11 @@ impl Range {
     /// Only of this role. May be repeated: any of them.
     ///
     /// ```
-    /// # use redis_session_client::{Range, Role};
-    /// let range = Range::all().role(Role::User).role(Role::Assistant);
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, MessageRole, request};
+    /// let range = MessageQuery::all().role(MessageRole::User).role(MessageRole::Assistant);
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1 ROLE user ROLE assistant");
     /// ```
-    pub fn role(mut self, role: Role) -> Range {
+    pub fn role(mut self, role: MessageRole) -> MessageQuery {
         self.options.push("ROLE", role.as_str());
         self
     }
@@ -689,11 +690,11 @@ impl Range {
     /// Only what a migration set aside because it is no JSON object.
     ///
     /// ```
-    /// # use redis_session_client::Range;
-    /// let range = Range::all().malformed();
-    /// # let _ = range;
+    /// # use redis_session_client::{MessageQuery, request};
+    /// let range = MessageQuery::all().malformed();
+    /// assert_eq!(request::range("k", range).to_string(), "SESSION.RANGE k 0 -1 MALFORMED");
     /// ```
-    pub fn malformed(mut self) -> Range {
+    pub fn malformed(mut self) -> MessageQuery {
         self.options.flag("MALFORMED");
         self
     }
@@ -702,10 +703,10 @@ impl Range {
 /// `SESSION.RANGE`: bodies. O(N) in the messages replied, plus O(log M) to find the first.
 ///
 /// ```
-/// # use redis_session_client::{Range, request};
-/// assert_eq!(request::range("k", Range::all()).command().name(), "SESSION.RANGE");
+/// # use redis_session_client::{MessageQuery, request};
+/// assert_eq!(request::range("k", MessageQuery::all()).command().name(), "SESSION.RANGE");
 /// ```
-pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
+pub fn range(key: impl AsRef<[u8]>, range: MessageQuery) -> Request<Vec<Body>> {
     begin("SESSION.RANGE", key)
         .arg(&range.start)
         .arg(&range.stop)
@@ -717,10 +718,10 @@ pub fn range(key: impl AsRef<[u8]>, range: Range) -> Request<Vec<Body>> {
 /// `SESSION.RANGE … WITHMETA`: bodies with seq, time, role and tokens.
 ///
 /// ```
-/// # use redis_session_client::{Range, request};
-/// assert_eq!(request::range_with_meta("k", Range::all()).command().name(), "SESSION.RANGE");
+/// # use redis_session_client::{MessageQuery, request};
+/// assert_eq!(request::range_with_meta("k", MessageQuery::all()).command().name(), "SESSION.RANGE");
 /// ```
-pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: Range) -> Request<Vec<StoredMessage>> {
+pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: MessageQuery) -> Request<Vec<StoredMessage>> {
     which.options.flag("WITHMETA");
     range(key, which).reading(|reply, mode| value::list(reply, mode, stored_message))
 }
@@ -728,9 +729,9 @@ pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: Range) -> Request<Vec<S
 /// What fits the model: `SESSION.CONTEXT`.
 ///
 /// ```
-/// # use redis_session_client::{ContextOptions, Role};
+/// # use redis_session_client::{ContextOptions, MessageRole, request};
 /// let options = ContextOptions::new().max_tokens(4000).entities(5);
-/// # let _ = options;
+/// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k MAXTOKENS 4000 ENTITIES 5");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ContextOptions {
@@ -741,9 +742,9 @@ impl ContextOptions {
     /// Everything.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new();
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k");
     /// ```
     pub fn new() -> ContextOptions {
         ContextOptions::default()
@@ -752,9 +753,9 @@ impl ContextOptions {
     /// At most so many tokens, whole exchanges from the newest back.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new().max_tokens(4000);
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k MAXTOKENS 4000");
     /// ```
     pub fn max_tokens(mut self, tokens: u32) -> ContextOptions {
         self.options.set("MAXTOKENS", tokens);
@@ -764,11 +765,11 @@ impl ContextOptions {
     /// At most so many messages.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
-    /// let options = ContextOptions::new().maxlen(40);
-    /// # let _ = options;
+    /// # use redis_session_client::{ContextOptions, request};
+    /// let options = ContextOptions::new().max_len(40);
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k MAXLEN 40");
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> ContextOptions {
+    pub fn max_len(mut self, messages: u32) -> ContextOptions {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -776,9 +777,9 @@ impl ContextOptions {
     /// And so many of the most recently mentioned entities.
     ///
     /// ```
-    /// # use redis_session_client::ContextOptions;
+    /// # use redis_session_client::{ContextOptions, request};
     /// let options = ContextOptions::new().entities(5);
-    /// # let _ = options;
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k ENTITIES 5");
     /// ```
     pub fn entities(mut self, entities: u32) -> ContextOptions {
         self.options.set("ENTITIES", entities);
@@ -788,11 +789,11 @@ impl ContextOptions {
     /// Only messages of this role. May be repeated: any of them.
     ///
     /// ```
-    /// # use redis_session_client::{ContextOptions, Role};
-    /// let options = ContextOptions::new().role(Role::User);
-    /// # let _ = options;
+    /// # use redis_session_client::{ContextOptions, MessageRole, request};
+    /// let options = ContextOptions::new().role(MessageRole::User);
+    /// assert_eq!(request::context("k", options).to_string(), "SESSION.CONTEXT k ROLE user");
     /// ```
-    pub fn role(mut self, role: Role) -> ContextOptions {
+    pub fn role(mut self, role: MessageRole) -> ContextOptions {
         self.options.push("ROLE", role.as_str());
         self
     }
@@ -804,11 +805,11 @@ impl ContextOptions {
 /// # use redis_session_client::{ContextOptions, request};
 /// assert_eq!(request::context("k", ContextOptions::new()).command().name(), "SESSION.CONTEXT");
 /// ```
-pub fn context(key: impl AsRef<[u8]>, options: ContextOptions) -> Request<Option<Context>> {
+pub fn context(key: impl AsRef<[u8]>, options: ContextOptions) -> Request<Option<SessionContext>> {
     begin("SESSION.CONTEXT", key)
         .options(&options.options)
         .reads()
-        .replied(|reply, mode| value::optional(reply, mode, Context::read))
+        .replied(|reply, mode| value::optional(reply, mode, SessionContext::read))
 }
 
 /// `SESSION.GET`: the whole session, or its newest messages only. O(N) in the messages replied.
@@ -842,16 +843,16 @@ pub fn get(key: impl AsRef<[u8]>, newest_messages: Option<u32>) -> Request<Optio
 #[derive(Debug, Clone, Default)]
 pub struct GetEx {
     options: Options,
-    expiry: Option<Expiry>,
+    expiry: Option<SessionExpiry>,
 }
 
 impl GetEx {
     /// Slides the expiry.
     ///
     /// ```
-    /// # use redis_session_client::GetEx;
+    /// # use redis_session_client::{GetEx, request};
     /// let getex = GetEx::new();
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k");
     /// ```
     pub fn new() -> GetEx {
         GetEx::default()
@@ -860,9 +861,9 @@ impl GetEx {
     /// Only the newest messages.
     ///
     /// ```
-    /// # use redis_session_client::GetEx;
+    /// # use redis_session_client::{GetEx, request};
     /// let getex = GetEx::new().messages(20);
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k MESSAGES 20");
     /// ```
     pub fn messages(mut self, newest: u32) -> GetEx {
         self.options.set("MESSAGES", newest);
@@ -872,23 +873,23 @@ impl GetEx {
     /// A new session where there is none.
     ///
     /// ```
-    /// # use redis_session_client::GetEx;
+    /// # use redis_session_client::{GetEx, request};
     /// let getex = GetEx::new().create();
-    /// # let _ = getex;
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k CREATE");
     /// ```
     pub fn create(mut self) -> GetEx {
         self.options.flag("CREATE");
         self
     }
 
-    /// Another expiry, in place of sliding it. [`Expiry::Keep`] is refused by the server: that is [`get`].
+    /// Another expiry, in place of sliding it. [`SessionExpiry::Keep`] is refused by the server: that is [`get`].
     ///
     /// ```
-    /// # use redis_session_client::{Expiry, GetEx};
-    /// let getex = GetEx::new().expiry(Expiry::Persist);
-    /// # let _ = getex;
+    /// # use redis_session_client::{SessionExpiry, GetEx, request};
+    /// let getex = GetEx::new().expiry(SessionExpiry::Persist);
+    /// assert_eq!(request::getex("k", getex).to_string(), "SESSION.GETEX k PERSIST");
     /// ```
-    pub fn expiry(mut self, expiry: Expiry) -> GetEx {
+    pub fn expiry(mut self, expiry: SessionExpiry) -> GetEx {
         self.expiry = Some(expiry);
         self
     }
@@ -933,11 +934,11 @@ pub fn len(key: impl AsRef<[u8]>) -> Request<u64> {
 /// `SESSION.META`: merges a JSON object (RFC 7396) into the session's meta; the merged meta. O(N) in its size.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
+/// # use redis_session_client::{WriteOptions, request};
 /// let patch = serde_json::json!({"model": "small", "draft": null});
-/// assert_eq!(request::meta("k", &patch, Write::new()).command().name(), "SESSION.META");
+/// assert_eq!(request::meta("k", &patch, WriteOptions::new()).command().name(), "SESSION.META");
 /// ```
-pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: Write) -> Request<Json> {
+pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: WriteOptions) -> Request<Json> {
     begin("SESSION.META", key)
         .arg(patch.to_string())
         .write_options(&write)
@@ -949,26 +950,26 @@ pub fn meta(key: impl AsRef<[u8]>, patch: &Json, write: Write) -> Request<Json> 
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Message, Role, SessionCommands, Window};
+/// use redis_session_client::{Message, MessageRole, SessionCommands, Window};
 ///
-/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(Role::User, text)))?;
-/// let evicted = connection.session_window("session:1", Window::new().maxlen(2).pin(Role::System))?;
+/// connection.session_append("session:1", ["a", "b", "c"].map(|text| Message::new(MessageRole::User, text)))?;
+/// let evicted = connection.session_window("session:1", Window::new().max_len(2).pin(MessageRole::System))?;
 /// assert_eq!(evicted, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Window {
     /// As it is.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new();
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k");
     /// ```
     pub fn new() -> Window {
         Window::default()
@@ -977,11 +978,11 @@ impl Window {
     /// So many messages.
     ///
     /// ```
-    /// # use redis_session_client::Window;
-    /// let window = Window::new().maxlen(100);
-    /// # let _ = window;
+    /// # use redis_session_client::{Window, request};
+    /// let window = Window::new().max_len(100);
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXLEN 100");
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Window {
+    pub fn max_len(mut self, messages: u32) -> Window {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -989,9 +990,9 @@ impl Window {
     /// So many tokens.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_tokens(100_000);
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXTOKENS 100000");
     /// ```
     pub fn max_tokens(mut self, tokens: u64) -> Window {
         self.options.set("MAXTOKENS", tokens);
@@ -1001,9 +1002,9 @@ impl Window {
     /// So many bytes of bodies.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_bytes(1 << 20);
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXBYTES 1048576");
     /// ```
     pub fn max_bytes(mut self, bytes: u64) -> Window {
         self.options.set("MAXBYTES", bytes);
@@ -1014,9 +1015,9 @@ impl Window {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().max_age(Duration::from_secs(86_400));
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k MAXAGE 86400000");
     /// ```
     pub fn max_age(mut self, age: Duration) -> Window {
         self.options.set("MAXAGE", ms(age));
@@ -1026,11 +1027,11 @@ impl Window {
     /// Messages of this role stay. Repeated, of these roles; they replace those pinned before.
     ///
     /// ```
-    /// # use redis_session_client::{Role, Window};
-    /// let window = Window::new().pin(Role::System);
-    /// # let _ = window;
+    /// # use redis_session_client::{MessageRole, Window, request};
+    /// let window = Window::new().pin(MessageRole::System);
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k PIN system");
     /// ```
-    pub fn pin(mut self, role: Role) -> Window {
+    pub fn pin(mut self, role: MessageRole) -> Window {
         self.options.unset("NOPIN");
         self.options.push("PIN", role.as_str());
         self
@@ -1039,9 +1040,9 @@ impl Window {
     /// No role is pinned.
     ///
     /// ```
-    /// # use redis_session_client::Window;
+    /// # use redis_session_client::{Window, request};
     /// let window = Window::new().no_pin();
-    /// # let _ = window;
+    /// assert_eq!(request::window("k", window).to_string(), "SESSION.WINDOW k NOPIN");
     /// ```
     pub fn no_pin(mut self) -> Window {
         self.options.unset("PIN");
@@ -1066,10 +1067,10 @@ pub fn window(key: impl AsRef<[u8]>, window: Window) -> Request<u64> {
 /// `SESSION.POP`: removes the newest messages; their bodies, newest first. A call takes its answers along.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::pop("k", 1, Write::new()).command().name(), "SESSION.POP");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::pop("k", 1, WriteOptions::new()).command().name(), "SESSION.POP");
 /// ```
-pub fn pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Request<Vec<Body>> {
+pub fn pop(key: impl AsRef<[u8]>, count: u32, write: WriteOptions) -> Request<Vec<Body>> {
     begin("SESSION.POP", key)
         .arg("COUNT")
         .arg(count)
@@ -1080,10 +1081,10 @@ pub fn pop(key: impl AsRef<[u8]>, count: u32, write: Write) -> Request<Vec<Body>
 /// `SESSION.REMOVE`: removes messages, calls with their answers; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::remove("k", &[1, 2], Write::new()).command().name(), "SESSION.REMOVE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::remove("k", &[1, 2], WriteOptions::new()).command().name(), "SESSION.REMOVE");
 /// ```
-pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: Write) -> Request<u64> {
+pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: WriteOptions) -> Request<u64> {
     begin("SESSION.REMOVE", key)
         .arg(seqs)
         .write_options(&write)
@@ -1093,10 +1094,10 @@ pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: Write) -> Request<u64>
 /// `SESSION.REDACT`: takes the content out of messages, from memory and from checkpoints; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::redact("k", &[1], Some("privacy"), Write::new()).command().name(), "SESSION.REDACT");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::redact("k", &[1], Some("privacy"), WriteOptions::new()).command().name(), "SESSION.REDACT");
 /// ```
-pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: Write) -> Request<u64> {
+pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: WriteOptions) -> Request<u64> {
     let mut options = Options::default();
     if let Some(reason) = reason {
         options.set("REASON", reason);
@@ -1111,11 +1112,11 @@ pub fn redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: 
 /// `SESSION.COMPACT`: everything up to a seq becomes this one message; how many were replaced.
 ///
 /// ```
-/// # use redis_session_client::{Msg, Write, request};
-/// let compact = request::compact("k", 40, Msg::system("They talked about trains."), Write::new());
+/// # use redis_session_client::{NewMessage, WriteOptions, request};
+/// let compact = request::compact("k", 40, NewMessage::system("They talked about trains."), WriteOptions::new());
 /// assert_eq!(compact.command().name(), "SESSION.COMPACT");
 /// ```
-pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: Write) -> Request<u64> {
+pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>, write: WriteOptions) -> Request<u64> {
     let mut command = begin("SESSION.COMPACT", key)
         .arg("UPTO")
         .arg(upto_seq)
@@ -1127,10 +1128,10 @@ pub fn compact(key: impl AsRef<[u8]>, upto_seq: u64, summary: impl Into<Content>
 /// `SESSION.CLEAR`: removes all messages; how many. Identity, entities and events stay.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::clear("k", Write::new()).command().name(), "SESSION.CLEAR");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::clear("k", WriteOptions::new()).command().name(), "SESSION.CLEAR");
 /// ```
-pub fn clear(key: impl AsRef<[u8]>, write: Write) -> Request<u64> {
+pub fn clear(key: impl AsRef<[u8]>, write: WriteOptions) -> Request<u64> {
     begin("SESSION.CLEAR", key).write_options(&write).replied(value::count)
 }
 

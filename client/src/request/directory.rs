@@ -1,7 +1,7 @@
 //! `INDEX …`, `MIGRATE`
 
 use super::write::has_write_options;
-use super::{Options, Request, Write, begin, begin_group};
+use super::{Options, Request, WriteOptions, begin, begin_group};
 use crate::{DirectoryEntry, Migrated, Resolved, SessionId, value};
 
 /// `SESSION.INDEX RESOLVE`: the session that an alias or an id means. O(1).
@@ -20,10 +20,10 @@ pub fn index_resolve(index: impl AsRef<[u8]>, alias_or_id: impl AsRef<str>) -> R
 /// Which sessions of a directory: `SESSION.INDEX LIST`.
 ///
 /// ```
-/// use redis_session_client::IndexQuery;
+/// use redis_session_client::{IndexQuery, request};
 ///
-/// let query = IndexQuery::all().matching("a*").by_activity().limit(0, 20);
-/// # let _ = query;
+/// let query = IndexQuery::all().matching("a*").by_activity().page(0, 20);
+/// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i MATCH a* BYACTIVITY LIMIT 0 20");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct IndexQuery {
@@ -34,9 +34,9 @@ impl IndexQuery {
     /// All, the newest created first.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
+    /// # use redis_session_client::{IndexQuery, request};
     /// let query = IndexQuery::all();
-    /// # let _ = query;
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i");
     /// ```
     pub fn all() -> IndexQuery {
         IndexQuery::default()
@@ -45,9 +45,9 @@ impl IndexQuery {
     /// Only those whose alias matches this glob.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
+    /// # use redis_session_client::{IndexQuery, request};
     /// let query = IndexQuery::all().matching("user-*");
-    /// # let _ = query;
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i MATCH user-*");
     /// ```
     pub fn matching(mut self, glob: impl AsRef<str>) -> IndexQuery {
         self.options.set("MATCH", glob.as_ref());
@@ -57,9 +57,9 @@ impl IndexQuery {
     /// The most recently active first. The cost grows with the directory.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
+    /// # use redis_session_client::{IndexQuery, request};
     /// let query = IndexQuery::all().by_activity();
-    /// # let _ = query;
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i BYACTIVITY");
     /// ```
     pub fn by_activity(mut self) -> IndexQuery {
         self.options.flag("BYACTIVITY");
@@ -69,11 +69,11 @@ impl IndexQuery {
     /// After the first `offset`, at most `count`.
     ///
     /// ```
-    /// # use redis_session_client::IndexQuery;
-    /// let query = IndexQuery::all().limit(20, 20);
-    /// # let _ = query;
+    /// # use redis_session_client::{IndexQuery, request};
+    /// let query = IndexQuery::all().page(20, 20);
+    /// assert_eq!(request::index_list("i", query).to_string(), "SESSION.INDEX LIST i LIMIT 20 20");
     /// ```
-    pub fn limit(mut self, offset: u32, count: u32) -> IndexQuery {
+    pub fn page(mut self, offset: u32, count: u32) -> IndexQuery {
         self.options.set("LIMIT", (offset, count));
         self
     }
@@ -113,9 +113,9 @@ impl IndexAdd {
     /// Under the alias that it has, or none.
     ///
     /// ```
-    /// # use redis_session_client::IndexAdd;
+    /// # use redis_session_client::{IndexAdd, request};
     /// let add = IndexAdd::new();
-    /// # let _ = add;
+    /// assert_eq!(request::index_add("i", "k", add).to_string(), "SESSION.INDEX ADD i k");
     /// ```
     pub fn new() -> IndexAdd {
         IndexAdd::default()
@@ -124,9 +124,9 @@ impl IndexAdd {
     /// Under this alias.
     ///
     /// ```
-    /// # use redis_session_client::IndexAdd;
+    /// # use redis_session_client::{IndexAdd, request};
     /// let add = IndexAdd::new().alias("ada");
-    /// # let _ = add;
+    /// assert_eq!(request::index_add("i", "k", add).to_string(), "SESSION.INDEX ADD i k ALIAS ada");
     /// ```
     pub fn alias(mut self, alias: impl AsRef<str>) -> IndexAdd {
         self.options.set("ALIAS", alias.as_ref());
@@ -136,9 +136,9 @@ impl IndexAdd {
     /// Under an alias that was made up: one that a person has not chosen.
     ///
     /// ```
-    /// # use redis_session_client::IndexAdd;
+    /// # use redis_session_client::{IndexAdd, request};
     /// let add = IndexAdd::new().autoname("about trains");
-    /// # let _ = add;
+    /// assert_eq!(request::index_add("i", "k", add).to_string(), r#"SESSION.INDEX ADD i k ALIAS "about trains" AUTONAME"#);
     /// ```
     pub fn autoname(mut self, alias: impl AsRef<str>) -> IndexAdd {
         self.options.set("ALIAS", (alias.as_ref(), "AUTONAME"));
@@ -172,25 +172,25 @@ pub fn index_len(index: impl AsRef<[u8]>) -> Request<u64> {
 /// A legacy layout to become a session: `SESSION.MIGRATE`.
 ///
 /// ```
-/// use redis_session_client::Migrate;
+/// use redis_session_client::{Migrate, request};
 ///
 /// let migrate = Migrate::new().sources(["chat:1", "chat:1:meta"]).dry_run();
-/// # let _ = migrate;
+/// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FROM 2 chat:1 chat:1:meta DRYRUN");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Migrate {
     sources: Vec<Vec<u8>>,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Migrate {
     /// What is at the key itself.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new();
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k");
     /// ```
     pub fn new() -> Migrate {
         Migrate::default()
@@ -199,9 +199,9 @@ impl Migrate {
     /// What is at these keys.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().sources(["chat:1", "chat:1:meta"]);
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FROM 2 chat:1 chat:1:meta");
     /// ```
     pub fn sources<K: AsRef<[u8]>>(mut self, keys: impl IntoIterator<Item = K>) -> Migrate {
         self.sources = keys.into_iter().map(|key| key.as_ref().to_vec()).collect();
@@ -211,9 +211,9 @@ impl Migrate {
     /// Only if it is this layout.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().format("langchain");
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FORMAT langchain");
     /// ```
     pub fn format(mut self, layout: impl AsRef<str>) -> Migrate {
         self.options.set("FORMAT", layout.as_ref());
@@ -223,9 +223,10 @@ impl Migrate {
     /// With this id, in place of a new one.
     ///
     /// ```
-    /// # use redis_session_client::{Migrate, SessionId};
-    /// let migrate = Migrate::new().id(SessionId::new());
-    /// # let _ = migrate;
+    /// # use redis_session_client::{Migrate, SessionId, request};
+    /// let id = SessionId::new();
+    /// let migrate = Migrate::new().id(id);
+    /// assert_eq!(request::migrate("k", migrate).to_string(), format!("SESSION.MIGRATE k ID {id}"));
     /// ```
     pub fn id(mut self, id: SessionId) -> Migrate {
         self.options.set("ID", id.to_string());
@@ -235,11 +236,11 @@ impl Migrate {
     /// With this bound of messages, in place of what the source had.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
-    /// let migrate = Migrate::new().maxlen(100);
-    /// # let _ = migrate;
+    /// # use redis_session_client::{Migrate, request};
+    /// let migrate = Migrate::new().max_len(100);
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k MAXLEN 100");
     /// ```
-    pub fn maxlen(mut self, messages: u32) -> Migrate {
+    pub fn max_len(mut self, messages: u32) -> Migrate {
         self.options.set("MAXLEN", messages);
         self
     }
@@ -247,9 +248,9 @@ impl Migrate {
     /// The sources stay.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().sources(["chat:1"]).keep();
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k FROM 1 chat:1 KEEP");
     /// ```
     pub fn keep(mut self) -> Migrate {
         self.options.flag("KEEP");
@@ -259,9 +260,9 @@ impl Migrate {
     /// Only says what would be.
     ///
     /// ```
-    /// # use redis_session_client::Migrate;
+    /// # use redis_session_client::{Migrate, request};
     /// let migrate = Migrate::new().dry_run();
-    /// # let _ = migrate;
+    /// assert_eq!(request::migrate("k", migrate).to_string(), "SESSION.MIGRATE k DRYRUN");
     /// ```
     pub fn dry_run(mut self) -> Migrate {
         self.options.flag("DRYRUN");

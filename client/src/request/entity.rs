@@ -4,7 +4,7 @@ use redis::Cmd;
 use serde_json::Value as Json;
 
 use super::write::has_write_options;
-use super::{Options, Request, Write, begin_group};
+use super::{Options, Request, WriteOptions, begin_group};
 use crate::{Entity, value};
 
 /// A mention of entities: `SESSION.ENTITY MENTION`.
@@ -22,7 +22,7 @@ use crate::{Entity, value};
 #[derive(Debug, Clone)]
 pub struct Mention {
     entities: Entities,
-    write: Write,
+    write: WriteOptions,
 }
 
 #[derive(Debug, Clone)]
@@ -35,9 +35,9 @@ impl Mention {
     /// Of one entity.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("order:7");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), "SESSION.ENTITY MENTION k ID order:7");
     /// ```
     pub fn new(id: impl Into<String>) -> Mention {
         Mention {
@@ -45,30 +45,30 @@ impl Mention {
                 id: id.into(),
                 options: Options::default(),
             },
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
     /// Of any number, each a JSON object with `id`, and where known `name`, `type`, `aliases`.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::objects(&[serde_json::json!({"id": "u7", "name": "Ada"})]);
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), r#"SESSION.ENTITY MENTION k JSON '{"id":"u7","name":"Ada"}'"#);
     /// ```
     pub fn objects<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Mention {
         Mention {
             entities: Entities::Objects(objects.into_iter().map(Json::to_string).collect()),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
     /// Its name. Of [`Mention::objects`], each has its own.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("u7").name("Ada");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), "SESSION.ENTITY MENTION k ID u7 NAME Ada");
     /// ```
     pub fn name(self, name: impl AsRef<str>) -> Mention {
         self.with(|options| options.set("NAME", name.as_ref()))
@@ -77,9 +77,9 @@ impl Mention {
     /// Its type. Of [`Mention::objects`], each has its own.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("u7").entity_type("person");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), "SESSION.ENTITY MENTION k ID u7 TYPE person");
     /// ```
     pub fn entity_type(self, entity_type: impl AsRef<str>) -> Mention {
         self.with(|options| options.set("TYPE", entity_type.as_ref()))
@@ -88,9 +88,9 @@ impl Mention {
     /// Another name. May be repeated. Of [`Mention::objects`], each has its own.
     ///
     /// ```
-    /// # use redis_session_client::Mention;
+    /// # use redis_session_client::{Mention, request};
     /// let mention = Mention::new("u7").alias("the admin").alias("Lovelace");
-    /// # let _ = mention;
+    /// assert_eq!(request::entity_mention("k", mention).to_string(), r#"SESSION.ENTITY MENTION k ID u7 ALIAS "the admin" ALIAS Lovelace"#);
     /// ```
     pub fn alias(self, alias: impl AsRef<str>) -> Mention {
         self.with(|options| options.push("ALIAS", alias.as_ref()))
@@ -144,10 +144,10 @@ pub fn entity_get(key: impl AsRef<[u8]>, id: impl AsRef<str>) -> Request<Option<
 /// Which entities: `SESSION.ENTITY LIST`.
 ///
 /// ```
-/// use redis_session_client::EntityQuery;
+/// use redis_session_client::{EntityQuery, request};
 ///
-/// let query = EntityQuery::all().entity_type("person").limit(0, 10);
-/// # let _ = query;
+/// let query = EntityQuery::all().entity_type("person").page(0, 10);
+/// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k TYPE person LIMIT 0 10");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct EntityQuery {
@@ -158,9 +158,9 @@ impl EntityQuery {
     /// All, the most recently mentioned first.
     ///
     /// ```
-    /// # use redis_session_client::EntityQuery;
+    /// # use redis_session_client::{EntityQuery, request};
     /// let query = EntityQuery::all();
-    /// # let _ = query;
+    /// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k");
     /// ```
     pub fn all() -> EntityQuery {
         EntityQuery::default()
@@ -169,9 +169,9 @@ impl EntityQuery {
     /// Only of this type.
     ///
     /// ```
-    /// # use redis_session_client::EntityQuery;
+    /// # use redis_session_client::{EntityQuery, request};
     /// let query = EntityQuery::all().entity_type("person");
-    /// # let _ = query;
+    /// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k TYPE person");
     /// ```
     pub fn entity_type(mut self, entity_type: impl AsRef<str>) -> EntityQuery {
         self.options.set("TYPE", entity_type.as_ref());
@@ -181,11 +181,11 @@ impl EntityQuery {
     /// After the first `offset`, at most `count`.
     ///
     /// ```
-    /// # use redis_session_client::EntityQuery;
-    /// let query = EntityQuery::all().limit(10, 10);
-    /// # let _ = query;
+    /// # use redis_session_client::{EntityQuery, request};
+    /// let query = EntityQuery::all().page(10, 10);
+    /// assert_eq!(request::entity_list("k", query).to_string(), "SESSION.ENTITY LIST k LIMIT 10 10");
     /// ```
-    pub fn limit(mut self, offset: u32, count: u32) -> EntityQuery {
+    pub fn page(mut self, offset: u32, count: u32) -> EntityQuery {
         self.options.set("LIMIT", (offset, count));
         self
     }
@@ -207,10 +207,10 @@ pub fn entity_list(key: impl AsRef<[u8]>, query: EntityQuery) -> Request<Vec<Ent
 /// `SESSION.ENTITY FORGET`: removes entities; how many.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::entity_forget("k", &["u7"], Write::new()).command().name(), "SESSION.ENTITY FORGET");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::entity_forget("k", &["u7"], WriteOptions::new()).command().name(), "SESSION.ENTITY FORGET");
 /// ```
-pub fn entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: Write) -> Request<u64> {
+pub fn entity_forget(key: impl AsRef<[u8]>, ids: &[impl AsRef<str>], write: WriteOptions) -> Request<u64> {
     let mut command = begin_group("SESSION.ENTITY", "FORGET", key).arg(ids.len());
     for id in ids {
         command = command.arg(id.as_ref());

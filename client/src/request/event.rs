@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::write::{has_write_options, ms};
-use super::{Options, Request, Write, begin, begin_group};
-use crate::{Agent, Entry, Event, HandedOff, RawEntry, Timestamp, value};
+use super::{Options, Request, WriteOptions, begin, begin_group};
+use crate::{Agent, Event, HandedOff, RawEntry, SessionEntry, Timestamp, value};
 
 /// Something to be recorded: `SESSION.EVENT ADD`.
 ///
@@ -25,31 +25,31 @@ use crate::{Agent, Entry, Event, HandedOff, RawEntry, Timestamp, value};
 pub struct NewEvent {
     event_type: String,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl NewEvent {
     /// Of this type, free text: `modified`, `broke`, `pass`, …
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified");
     /// ```
     pub fn new(event_type: impl Into<String>) -> NewEvent {
         NewEvent {
             event_type: event_type.into(),
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
     /// Who did it.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").agent("builder");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified AGENT builder");
     /// ```
     pub fn agent(mut self, agent: impl AsRef<str>) -> NewEvent {
         self.options.set("AGENT", agent.as_ref());
@@ -59,9 +59,9 @@ impl NewEvent {
     /// An entity that it touched. May be repeated.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").entity("api").entity("docs");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified ENTITIES 2 api docs");
     /// ```
     pub fn entity(mut self, id: impl AsRef<str>) -> NewEvent {
         self.options.push_counted("ENTITIES", id.as_ref());
@@ -71,9 +71,9 @@ impl NewEvent {
     /// What changed: a JSON object.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").change(&serde_json::json!({"file": "a.rs"}));
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), r#"SESSION.EVENT ADD k modified CHANGE '{"file":"a.rs"}'"#);
     /// ```
     pub fn change(mut self, change: &Json) -> NewEvent {
         self.options.set("CHANGE", change.to_string());
@@ -83,9 +83,9 @@ impl NewEvent {
     /// What that means: a JSON object. Checkpoints merge them.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("modified").impact(&serde_json::json!({"tests": "3 fail"}));
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), r#"SESSION.EVENT ADD k modified IMPACT '{"tests":"3 fail"}'"#);
     /// ```
     pub fn impact(mut self, impact: &Json) -> NewEvent {
         self.options.set("IMPACT", impact.to_string());
@@ -95,9 +95,9 @@ impl NewEvent {
     /// Only if the session is in this state.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("reviewed").if_state("review").state("pass");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k reviewed IFSTATE review STATE pass");
     /// ```
     pub fn if_state(mut self, state: impl AsRef<str>) -> NewEvent {
         self.options.set("IFSTATE", state.as_ref());
@@ -107,9 +107,9 @@ impl NewEvent {
     /// Moves the session to this state.
     ///
     /// ```
-    /// # use redis_session_client::NewEvent;
+    /// # use redis_session_client::{NewEvent, request};
     /// let event = NewEvent::new("broke").state("broke");
-    /// # let _ = event;
+    /// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k broke STATE broke");
     /// ```
     pub fn state(mut self, state: impl AsRef<str>) -> NewEvent {
         self.options.set("STATE", state.as_ref());
@@ -134,11 +134,12 @@ pub fn event_add(key: impl AsRef<[u8]>, event: NewEvent) -> Request<u64> {
 /// Which events: `SESSION.EVENT RANGE`. A repeated filter means any of them, different filters all of them.
 ///
 /// ```
-/// use redis_session_client::EventQuery;
+/// use redis_session_client::{EventQuery, request};
 ///
 /// let broke = EventQuery::all().from("pass").to("broke");
 /// let of_builder = EventQuery::after_seq(20).agent("builder").count(100);
-/// # let _ = (broke, of_builder);
+/// assert_eq!(request::event_range("k", broke).to_string(), "SESSION.EVENT RANGE k - + FROM pass TO broke");
+/// assert_eq!(request::event_range("k", of_builder).to_string(), "SESSION.EVENT RANGE k (20 + AGENT builder COUNT 100");
 /// ```
 #[derive(Debug, Clone)]
 pub struct EventQuery {
@@ -159,9 +160,9 @@ impl EventQuery {
     /// All, oldest first.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all();
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - +");
     /// ```
     pub fn all() -> EventQuery {
         EventQuery::of("-".into(), "+".into())
@@ -170,9 +171,9 @@ impl EventQuery {
     /// What came after this seq.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::after_seq(20);
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k (20 +");
     /// ```
     pub fn after_seq(seq: u64) -> EventQuery {
         EventQuery::of(format!("({seq}"), "+".into())
@@ -181,9 +182,9 @@ impl EventQuery {
     /// By seq, both ends included.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::seqs(10, 20);
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k 10 20");
     /// ```
     pub fn seqs(start: u64, stop: u64) -> EventQuery {
         EventQuery::of(start.to_string(), stop.to_string())
@@ -192,9 +193,9 @@ impl EventQuery {
     /// Newest first.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().rev();
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + REV");
     /// ```
     pub fn rev(mut self) -> EventQuery {
         self.options.flag("REV");
@@ -204,9 +205,9 @@ impl EventQuery {
     /// At most so many.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().rev().count(1);
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + REV COUNT 1");
     /// ```
     pub fn count(mut self, events: u32) -> EventQuery {
         self.options.set("COUNT", events);
@@ -216,9 +217,9 @@ impl EventQuery {
     /// Of this type.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().event_type("modified");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + TYPE modified");
     /// ```
     pub fn event_type(mut self, event_type: impl AsRef<str>) -> EventQuery {
         self.options.push("TYPE", event_type.as_ref());
@@ -228,9 +229,9 @@ impl EventQuery {
     /// Of this agent.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().agent("builder");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + AGENT builder");
     /// ```
     pub fn agent(mut self, agent: impl AsRef<str>) -> EventQuery {
         self.options.push("AGENT", agent.as_ref());
@@ -240,9 +241,9 @@ impl EventQuery {
     /// That touched this entity.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().entity("api");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + ENTITY api");
     /// ```
     pub fn entity(mut self, id: impl AsRef<str>) -> EventQuery {
         self.options.push("ENTITY", id.as_ref());
@@ -252,9 +253,9 @@ impl EventQuery {
     /// That left this state.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().from("pass");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + FROM pass");
     /// ```
     pub fn from(mut self, state: impl AsRef<str>) -> EventQuery {
         self.options.set("FROM", state.as_ref());
@@ -264,9 +265,9 @@ impl EventQuery {
     /// That moved to this state.
     ///
     /// ```
-    /// # use redis_session_client::EventQuery;
+    /// # use redis_session_client::{EventQuery, request};
     /// let query = EventQuery::all().to("broke");
-    /// # let _ = query;
+    /// assert_eq!(request::event_range("k", query).to_string(), "SESSION.EVENT RANGE k - + TO broke");
     /// ```
     pub fn to(mut self, state: impl AsRef<str>) -> EventQuery {
         self.options.set("TO", state.as_ref());
@@ -302,40 +303,40 @@ pub fn event_len(key: impl AsRef<[u8]>) -> Request<u64> {
 /// An agent that joins: `SESSION.AGENT JOIN`.
 ///
 /// ```
-/// use redis_session_client::Join;
+/// use redis_session_client::{Join, request};
 ///
 /// let join = Join::new("planner").meta(&serde_json::json!({"model": "large"}));
-/// # let _ = join;
+/// assert_eq!(request::agent_join("k", join).to_string(), r#"SESSION.AGENT JOIN k planner META '{"model":"large"}'"#);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Join {
     agent: String,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Join {
     /// An agent of this name.
     ///
     /// ```
-    /// # use redis_session_client::Join;
+    /// # use redis_session_client::{Join, request};
     /// let join = Join::new("planner");
-    /// # let _ = join;
+    /// assert_eq!(request::agent_join("k", join).to_string(), "SESSION.AGENT JOIN k planner");
     /// ```
     pub fn new(agent: impl Into<String>) -> Join {
         Join {
             agent: agent.into(),
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
     /// What it says of itself: a JSON object.
     ///
     /// ```
-    /// # use redis_session_client::Join;
+    /// # use redis_session_client::{Join, request};
     /// let join = Join::new("planner").meta(&serde_json::json!({"model": "large"}));
-    /// # let _ = join;
+    /// assert_eq!(request::agent_join("k", join).to_string(), r#"SESSION.AGENT JOIN k planner META '{"model":"large"}'"#);
     /// ```
     pub fn meta(mut self, meta: &Json) -> Join {
         self.options.set("META", meta.to_string());
@@ -360,10 +361,10 @@ pub fn agent_join(key: impl AsRef<[u8]>, join: Join) -> Request<bool> {
 /// `SESSION.AGENT LEAVE`: removes an agent, and ends its lease; whether it was there.
 ///
 /// ```
-/// # use redis_session_client::{Write, request};
-/// assert_eq!(request::agent_leave("k", "planner", Write::new()).command().name(), "SESSION.AGENT LEAVE");
+/// # use redis_session_client::{WriteOptions, request};
+/// assert_eq!(request::agent_leave("k", "planner", WriteOptions::new()).command().name(), "SESSION.AGENT LEAVE");
 /// ```
-pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: Write) -> Request<bool> {
+pub fn agent_leave(key: impl AsRef<[u8]>, agent: impl AsRef<str>, write: WriteOptions) -> Request<bool> {
     begin_group("SESSION.AGENT", "LEAVE", key)
         .arg(agent.as_ref())
         .write_options(&write)
@@ -385,42 +386,42 @@ pub fn agent_list(key: impl AsRef<[u8]>) -> Request<Vec<Agent>> {
 /// From one agent to another: `SESSION.AGENT HANDOFF`.
 ///
 /// ```
-/// use redis_session_client::Handoff;
+/// use redis_session_client::{Handoff, request};
 ///
 /// let handoff = Handoff::new("triage", "billing").note("wants a refund");
-/// # let _ = handoff;
+/// assert_eq!(request::agent_handoff("k", handoff).to_string(), r#"SESSION.AGENT HANDOFF k triage billing NOTE "wants a refund""#);
 /// ```
 #[derive(Debug, Clone)]
 pub struct Handoff {
     from: String,
     to: String,
     options: Options,
-    write: Write,
+    write: WriteOptions,
 }
 
 impl Handoff {
     /// From this agent to that.
     ///
     /// ```
-    /// # use redis_session_client::Handoff;
+    /// # use redis_session_client::{Handoff, request};
     /// let handoff = Handoff::new("triage", "billing");
-    /// # let _ = handoff;
+    /// assert_eq!(request::agent_handoff("k", handoff).to_string(), "SESSION.AGENT HANDOFF k triage billing");
     /// ```
     pub fn new(from: impl Into<String>, to: impl Into<String>) -> Handoff {
         Handoff {
             from: from.into(),
             to: to.into(),
             options: Options::default(),
-            write: Write::new(),
+            write: WriteOptions::new(),
         }
     }
 
     /// What the next one should know.
     ///
     /// ```
-    /// # use redis_session_client::Handoff;
+    /// # use redis_session_client::{Handoff, request};
     /// let handoff = Handoff::new("triage", "billing").note("wants a refund");
-    /// # let _ = handoff;
+    /// assert_eq!(request::agent_handoff("k", handoff).to_string(), r#"SESSION.AGENT HANDOFF k triage billing NOTE "wants a refund""#);
     /// ```
     pub fn note(mut self, note: impl AsRef<str>) -> Handoff {
         self.options.set("NOTE", note.as_ref());
@@ -471,52 +472,52 @@ pub fn agent_release(key: impl AsRef<[u8]>, token: u64) -> Request<()> {
 
 /// What came after a seq: `SESSION.READ`.
 ///
-/// A read that waits ([`Read::block`]) keeps its connection busy, and the connection's own response timeout must be longer: see
+/// A read that waits ([`ReadOptions::block`]) keeps its connection busy, and the connection's own response timeout must be longer: see
 /// [`Follow`](crate::Follow) for a stream that takes care of both.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
 /// use std::time::Duration;
-/// use redis_session_client::{Msg, Read, SessionCommands};
+/// use redis_session_client::{NewMessage, ReadOptions, SessionCommands};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
-/// let entries = connection.session_read("session:1", Read::after(0).messages().count(10))?;
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
+/// let entries = connection.session_read("session:1", ReadOptions::after(0).messages().count(10))?;
 /// assert_eq!(entries.len(), 1);
-/// let none = connection.session_read("session:1", Read::after(1).block(Duration::from_millis(1)))?;
+/// let none = connection.session_read("session:1", ReadOptions::after(1).block(Duration::from_millis(1)))?;
 /// assert!(none.is_empty());
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Read {
+pub struct ReadOptions {
     seq: String,
     options: Options,
 }
 
-impl Read {
+impl ReadOptions {
     /// What came after this seq; 0: from the beginning.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(41);
-    /// # let _ = read;
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = ReadOptions::after(41);
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 41");
     /// ```
-    pub fn after(seq: u64) -> Read {
-        Read {
+    pub fn after(seq: u64) -> ReadOptions {
+        ReadOptions {
             seq: seq.to_string(),
             options: Options::default(),
         }
     }
 
-    /// What comes from now on. Needs [`Read::block`].
+    /// What comes from now on. Needs [`ReadOptions::block`].
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::from_now();
-    /// # let _ = read;
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = ReadOptions::from_now();
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k $");
     /// ```
-    pub fn from_now() -> Read {
-        Read {
+    pub fn from_now() -> ReadOptions {
+        ReadOptions {
             seq: "$".into(),
             options: Options::default(),
         }
@@ -525,11 +526,11 @@ impl Read {
     /// At most so many entries.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(0).count(100);
-    /// # let _ = read;
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = ReadOptions::after(0).count(100);
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 0 COUNT 100");
     /// ```
-    pub fn count(mut self, entries: u32) -> Read {
+    pub fn count(mut self, entries: u32) -> ReadOptions {
         self.options.set("COUNT", entries);
         self
     }
@@ -538,11 +539,11 @@ impl Read {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(41).block(Duration::from_secs(5));
-    /// # let _ = read;
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = ReadOptions::after(41).block(Duration::from_secs(5));
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 41 BLOCK 5000");
     /// ```
-    pub fn block(mut self, timeout: Duration) -> Read {
+    pub fn block(mut self, timeout: Duration) -> ReadOptions {
         self.options.set("BLOCK", ms(timeout));
         self
     }
@@ -550,11 +551,11 @@ impl Read {
     /// Only messages.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(0).messages();
-    /// # let _ = read;
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = ReadOptions::after(0).messages();
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 0 MESSAGES");
     /// ```
-    pub fn messages(mut self) -> Read {
+    pub fn messages(mut self) -> ReadOptions {
         self.options.unset("EVENTS");
         self.options.flag("MESSAGES");
         self
@@ -563,11 +564,11 @@ impl Read {
     /// Only events.
     ///
     /// ```
-    /// # use redis_session_client::Read;
-    /// let read = Read::after(0).events();
-    /// # let _ = read;
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = ReadOptions::after(0).events();
+    /// assert_eq!(request::read("k", read).to_string(), "SESSION.READ k 0 EVENTS");
     /// ```
-    pub fn events(mut self) -> Read {
+    pub fn events(mut self) -> ReadOptions {
         self.options.unset("MESSAGES");
         self.options.flag("EVENTS");
         self
@@ -577,24 +578,24 @@ impl Read {
 /// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
 ///
 /// ```
-/// # use redis_session_client::{Read, request};
-/// assert_eq!(request::read("k", Read::after(0)).command().name(), "SESSION.READ");
+/// # use redis_session_client::{ReadOptions, request};
+/// assert_eq!(request::read("k", ReadOptions::after(0)).command().name(), "SESSION.READ");
 /// ```
-pub fn read(key: impl AsRef<[u8]>, read: Read) -> Request<Vec<Entry>> {
+pub fn read(key: impl AsRef<[u8]>, read: ReadOptions) -> Request<Vec<SessionEntry>> {
     begin("SESSION.READ", key)
         .arg(&read.seq)
         .options(&read.options)
         .reads()
-        .replied(|reply, mode| value::list(reply, mode, Entry::read))
+        .replied(|reply, mode| value::list(reply, mode, SessionEntry::read))
 }
 
 /// `SESSION.READ`, its entries as the server sent them.
 ///
 /// ```
-/// # use redis_session_client::{Read, request};
-/// assert_eq!(request::read_raw("k", Read::from_now()).command().name(), "SESSION.READ");
+/// # use redis_session_client::{ReadOptions, request};
+/// assert_eq!(request::read_raw("k", ReadOptions::from_now()).command().name(), "SESSION.READ");
 /// ```
-pub fn read_raw(key: impl AsRef<[u8]>, which: Read) -> Request<Vec<RawEntry>> {
+pub fn read_raw(key: impl AsRef<[u8]>, which: ReadOptions) -> Request<Vec<RawEntry>> {
     read(key, which).reading(|reply, mode| value::list(reply, mode, RawEntry::read))
 }
 

@@ -23,6 +23,8 @@ pub use entity::*;
 pub use event::*;
 pub use write::*;
 
+use std::fmt;
+
 use redis::{Arg, Cmd, ToRedisArgs, Value};
 
 use crate::Result;
@@ -30,7 +32,7 @@ use crate::value::{Mode, Reader};
 
 /// One command, ready to be sent, and how its reply is read.
 ///
-/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`Pipeline`](crate::Pipeline) collects
+/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`SessionPipeline`](crate::Pipeline) collects
 /// them. They are made by the functions in [`request`](crate::request).
 ///
 /// ```
@@ -76,9 +78,9 @@ impl<T> ReplyOf<T> {
 /// What is sent, and where to.
 ///
 /// ```
-/// use redis_session_client::{Msg, request, request::Command};
+/// use redis_session_client::{NewMessage, request, request::Command};
 ///
-/// let request = request::append("session:1", Msg::user("hello"));
+/// let request = request::append("session:1", NewMessage::user("hello"));
 /// let command: &Command = request.command();
 /// assert_eq!((command.name().as_str(), command.key()), ("SESSION.APPEND", b"session:1".as_slice()));
 /// ```
@@ -147,9 +149,9 @@ impl Command {
     /// Whether sending it again does nothing that was not done: a read, or an append with a `dedup` token.
     ///
     /// ```
-    /// # use redis_session_client::{Msg, request};
-    /// assert!(request::append("k", Msg::user("hello").append().dedup("request-1")).command().is_repeatable());
-    /// assert!(!request::append("k", Msg::user("hello")).command().is_repeatable());
+    /// # use redis_session_client::{NewMessage, request};
+    /// assert!(request::append("k", NewMessage::user("hello").append().dedup("request-1")).command().is_repeatable());
+    /// assert!(!request::append("k", NewMessage::user("hello")).command().is_repeatable());
     /// ```
     pub fn is_repeatable(&self) -> bool {
         self.is_read || self.is_repeatable
@@ -168,6 +170,75 @@ impl Command {
         };
         let words = (0..words).map(|at| String::from_utf8_lossy(argument(&self.cmd, at)));
         words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// As one types it in redis-cli: for logs and tests.
+///
+/// ```
+/// use redis_session_client::{NewMessage, request};
+///
+/// let append = request::append("session:1", NewMessage::user("Where is \"7\"?"));
+/// assert_eq!(append.command().to_string(), r#"SESSION.APPEND session:1 MSG user 'Where is "7"?'"#);
+/// ```
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, arg) in self.cmd.args_iter().enumerate() {
+            let word = match arg {
+                Arg::Simple(word) => word,
+                _ => b"",
+            };
+            if at > 0 {
+                f.write_str(" ")?;
+            }
+            write_word(word, f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A word, in quotes where redis-cli would not read it as one.
+fn write_word(word: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return f.write_str(&String::from_utf8_lossy(word));
+    }
+    // Between single quotes JSON needs no escapes.
+    if let Ok(text) = std::str::from_utf8(word)
+        && text.contains('"')
+        && !text.contains(|char: char| char.is_control() || matches!(char, '\'' | '\\'))
+    {
+        return write!(f, "'{text}'");
+    }
+    f.write_str("\"")?;
+    for chunk in word.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' | '\\' => write!(f, "\\{char}")?,
+                '\n' => f.write_str("\\n")?,
+                char if char.is_control() => {
+                    let mut bytes = [0; 4];
+                    let bytes = char.encode_utf8(&mut bytes).bytes();
+                    bytes.into_iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+                }
+                char => write!(f, "{char}")?,
+            }
+        }
+        chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+    }
+    f.write_str("\"")
+}
+
+/// The command, as one types it in redis-cli.
+///
+/// ```
+/// use redis_session_client::{MessageQuery, request};
+///
+/// assert_eq!(request::range("session:1", MessageQuery::newest(2)).to_string(), "SESSION.RANGE session:1 -2 -1");
+/// ```
+impl<T> fmt::Display for Request<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.command.fmt(f)
     }
 }
 
@@ -217,8 +288,8 @@ impl<T> Request<T> {
     /// Reads replies tolerantly: what cannot be read keeps nothing else from being read. See [`tolerant`](crate::tolerant).
     ///
     /// ```
-    /// # use redis_session_client::{Read, request};
-    /// let read = request::read("k", Read::after(0));
+    /// # use redis_session_client::{ReadOptions, request};
+    /// let read = request::read("k", ReadOptions::after(0));
     /// let entry = |seq| redis::Value::Array(vec![seq, redis::Value::Int(0), redis::Value::Okay, redis::Value::Okay]);
     /// let reply = redis::Value::Array(vec![entry(redis::Value::Int(1)), entry(redis::Value::Nil)]);
     /// assert!(read.read(reply.clone()).is_err());
@@ -372,7 +443,7 @@ impl Command {
         self
     }
 
-    fn write_options(mut self, options: &Write) -> Command {
+    fn write_options(mut self, options: &WriteOptions) -> Command {
         options.write(&mut self.cmd);
         self
     }
@@ -449,6 +520,22 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_command_is_shown_as_redis_cli_takes_it() {
+        let shown = |word: &[u8]| super::raw(redis::cmd("X").arg(word).to_owned(), "k").to_string();
+        for (word, as_typed) in [
+            (b"k:{a}".as_slice(), "X k:{a}"),
+            (b"", "X \"\""),
+            (b"a b", "X \"a b\""),
+            (b"it's", "X \"it's\""),
+            (br#"{"a":1}"#, r#"X '{"a":1}'"#),
+            (b"\"\\\n\x01\xff", r#"X "\"\\\n\x01\xff""#),
+            ("ä".as_bytes(), "X \"ä\""),
+        ] {
+            assert_eq!(shown(word), as_typed);
+        }
+    }
+
     #[test]
     fn a_read_at_the_primary_goes_where_writes_go_and_may_be_repeated() {
         let request = super::len("k").at_primary();

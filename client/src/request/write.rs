@@ -12,16 +12,16 @@ use crate::Timestamp;
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
 /// use std::time::Duration;
-/// use redis_session_client::{Expiry, Msg, SessionCommands, WriteOptions};
+/// use redis_session_client::{SessionExpiry, NewMessage, SessionCommands, SessionWrite};
 ///
-/// let hour = Expiry::After(Duration::from_secs(3600));
-/// connection.session_append("session:1", Msg::user("hello").append().expiry(hour))?;
+/// let hour = SessionExpiry::After(Duration::from_secs(3600));
+/// connection.session_append("session:1", NewMessage::user("hello").append().expiry(hour))?;
 /// # let ttl: i64 = redis::cmd("TTL").arg("session:1").query(&mut connection)?;
 /// # assert!((3590..=3600).contains(&ttl));
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expiry {
+pub enum SessionExpiry {
     /// The session's ttl from now on, and its expiry after it (`PX`).
     After(Duration),
     /// This expiry only (`PXAT`); the ttl stays. A time in the past deletes the session.
@@ -32,13 +32,13 @@ pub enum Expiry {
     Keep,
 }
 
-impl Expiry {
+impl SessionExpiry {
     pub(crate) fn write(self, cmd: &mut Cmd) {
         match self {
-            Expiry::After(ttl) => cmd.arg("PX").arg(ms(ttl)),
-            Expiry::At(time) => cmd.arg("PXAT").arg(time.ms()),
-            Expiry::Persist => cmd.arg("PERSIST"),
-            Expiry::Keep => cmd.arg("KEEPTTL"),
+            SessionExpiry::After(ttl) => cmd.arg("PX").arg(ms(ttl)),
+            SessionExpiry::At(time) => cmd.arg("PXAT").arg(time.ms()),
+            SessionExpiry::Persist => cmd.arg("PERSIST"),
+            SessionExpiry::Keep => cmd.arg("KEEPTTL"),
         };
     }
 }
@@ -63,35 +63,35 @@ pub(crate) fn secs(span: Duration) -> u64 {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-/// use redis_session_client::{Msg, SessionCommands, Write, WriteOptions};
+/// use redis_session_client::{NewMessage, SessionCommands, WriteOptions, SessionWrite};
 ///
-/// connection.session_append("session:1", Msg::user("hello"))?;
-/// assert_eq!(connection.session_clear("session:1", Write::new().if_version(2))?, 1);
+/// connection.session_append("session:1", NewMessage::user("hello"))?;
+/// assert_eq!(connection.session_clear("session:1", WriteOptions::new().if_version(2))?, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Write {
+pub struct WriteOptions {
     if_version: Option<u64>,
     lease: Option<u64>,
     at: Option<Timestamp>,
-    expiry: Option<Expiry>,
+    expiry: Option<SessionExpiry>,
 }
 
-impl Write {
+impl WriteOptions {
     /// A write without any of them.
     ///
     /// ```
-    /// # use redis_session_client::Write;
-    /// assert_eq!(Write::new(), Write::default());
+    /// # use redis_session_client::WriteOptions;
+    /// assert_eq!(WriteOptions::new(), WriteOptions::default());
     /// ```
-    pub fn new() -> Write {
-        Write::default()
+    pub fn new() -> WriteOptions {
+        WriteOptions::default()
     }
 
     /// What the other says counts more.
     #[cfg_attr(not(feature = "tokio-comp"), expect(dead_code))]
-    pub(crate) fn merge(&mut self, other: Write) {
-        *self = Write {
+    pub(crate) fn merge(&mut self, other: WriteOptions) {
+        *self = WriteOptions {
             if_version: other.if_version.or(self.if_version),
             lease: other.lease.or(self.lease),
             at: other.at.or(self.at),
@@ -115,34 +115,35 @@ impl Write {
     }
 }
 
-/// What every command that writes a session can be told: [`Write`], and each builder of such a command.
+/// What every command that writes a session can be told: [`WriteOptions`], and each builder of such a command.
 ///
 /// ```
-/// use redis_session_client::{Append, Msg, NewEvent, WriteOptions};
+/// use redis_session_client::{Append, NewEvent, NewMessage, SessionWrite, request};
 ///
-/// let append: Append = Msg::user("hello").append().if_version(4);
+/// let append: Append = NewMessage::user("hello").append().if_version(4);
 /// let event: NewEvent = NewEvent::new("modified").lease(7);
-/// # let _ = (append, event);
+/// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k IFVERSION 4 MSG user hello");
+/// assert_eq!(request::event_add("k", event).to_string(), "SESSION.EVENT ADD k modified LEASE 7");
 /// ```
-pub trait WriteOptions: Sized {
+pub trait SessionWrite: Sized {
     /// The options, to be changed.
     ///
     /// ```
-    /// # use redis_session_client::{Write, WriteOptions};
-    /// let mut write = Write::new();
-    /// *write.write_options() = Write::new().if_version(1);
-    /// assert_eq!(write, Write::new().if_version(1));
+    /// # use redis_session_client::{WriteOptions, SessionWrite};
+    /// let mut write = WriteOptions::new();
+    /// *write.write_options() = WriteOptions::new().if_version(1);
+    /// assert_eq!(write, WriteOptions::new().if_version(1));
     /// ```
-    fn write_options(&mut self) -> &mut Write;
+    fn write_options(&mut self) -> &mut WriteOptions;
 
     /// Only if the session is at this version; 0: only if there is none yet.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Msg, SessionCommands, SessionError, WriteOptions};
+    /// use redis_session_client::{NewMessage, SessionCommands, SessionError, SessionWrite};
     ///
-    /// let first = || Msg::user("hello").append().if_version(0);
+    /// let first = || NewMessage::user("hello").append().if_version(0);
     /// connection.session_append("session:1", first())?;
     /// let second = connection.session_append("session:1", first());
     /// assert!(matches!(second, Err(SessionError::VersionConflict { version: 2, .. })));
@@ -159,12 +160,12 @@ pub trait WriteOptions: Sized {
     /// # let server = redis_session_tests::Server::start();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
     /// use std::time::Duration;
-    /// use redis_session_client::{Create, Msg, SessionCommands, WriteOptions};
+    /// use redis_session_client::{Create, NewMessage, SessionCommands, SessionWrite};
     ///
     /// connection.session_create("session:1", Create::new())?;
     /// let token = connection.session_agent_lease("session:1", "planner", Duration::from_secs(5))?;
-    /// connection.session_append("session:1", Msg::user("mine").append().lease(token))?;
-    /// assert!(connection.session_append("session:1", Msg::user("not mine")).is_err());
+    /// connection.session_append("session:1", NewMessage::user("mine").append().lease(token))?;
+    /// assert!(connection.session_append("session:1", NewMessage::user("not mine")).is_err());
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     fn lease(mut self, token: u64) -> Self {
@@ -177,11 +178,11 @@ pub trait WriteOptions: Sized {
     /// ```
     /// # let server = redis_session_tests::Server::start();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Msg, Range, SessionCommands, Timestamp, WriteOptions};
+    /// use redis_session_client::{NewMessage, MessageQuery, SessionCommands, Timestamp, SessionWrite};
     ///
     /// let then = Timestamp::from_ms(1_700_000_000_000);
-    /// connection.session_append("session:1", Msg::user("hello").append().at(then))?;
-    /// assert_eq!(connection.session_range_with_meta("session:1", Range::all())?[0].at, then);
+    /// connection.session_append("session:1", NewMessage::user("hello").append().at(then))?;
+    /// assert_eq!(connection.session_range_with_meta("session:1", MessageQuery::all())?[0].at, then);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     fn at(mut self, time: Timestamp) -> Self {
@@ -194,30 +195,30 @@ pub trait WriteOptions: Sized {
     /// ```
     /// # let server = redis_session_tests::Server::start();
     /// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
-    /// use redis_session_client::{Create, Expiry, SessionCommands, WriteOptions};
+    /// use redis_session_client::{Create, SessionExpiry, SessionCommands, SessionWrite};
     ///
-    /// connection.session_create("session:1", Create::new().expiry(Expiry::Persist))?;
+    /// connection.session_create("session:1", Create::new().expiry(SessionExpiry::Persist))?;
     /// let session = connection.session_get("session:1", None)?.expect("it is there");
     /// assert_eq!(session.expires_at, None);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
-    fn expiry(mut self, expiry: Expiry) -> Self {
+    fn expiry(mut self, expiry: SessionExpiry) -> Self {
         self.write_options().expiry = Some(expiry);
         self
     }
 }
 
-impl WriteOptions for Write {
-    fn write_options(&mut self) -> &mut Write {
+impl SessionWrite for WriteOptions {
+    fn write_options(&mut self) -> &mut WriteOptions {
         self
     }
 }
 
-/// Builders of this crate hold their [`Write`] in a field `write`.
+/// Builders of this crate hold their [`WriteOptions`] in a field `write`.
 macro_rules! has_write_options {
     ($($builder:ty),*) => {$(
-        impl crate::WriteOptions for $builder {
-            fn write_options(&mut self) -> &mut crate::Write {
+        impl crate::SessionWrite for $builder {
+            fn write_options(&mut self) -> &mut crate::WriteOptions {
                 &mut self.write
             }
         }

@@ -4,12 +4,12 @@
 //! # let server = redis_session_tests::Server::start();
 //! # let url = server.url();
 //! use redis_session_client::blocking::SessionStore;
-//! use redis_session_client::{Create, Msg, Range};
+//! use redis_session_client::{Create, NewMessage, MessageQuery};
 //!
 //! let store = SessionStore::new(redis::Client::open(url)?, "acme")?;
 //! let session = store.open_or_create_by_alias(&"ada".parse()?, Create::new())?;
-//! session.append(Msg::user("Where is order 7?"))?;
-//! assert_eq!(session.messages(Range::all())?.len(), 1);
+//! session.append(NewMessage::user("Where is order 7?"))?;
+//! assert_eq!(session.messages(MessageQuery::all())?.len(), 1);
 //! # Ok::<(), redis_session_client::SessionError>(())
 //! ```
 
@@ -17,17 +17,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value as Json;
 use tokio::runtime::Runtime;
 
 use super::connect::{Connect, Retry};
-use super::handle::Draft;
+use super::handle::{Edit, Guarded};
+use super::table::{sample_session, session_reads, session_writes};
 use crate::request::{
-    Append, ContextOptions, Create, EntityQuery, EventQuery, IndexQuery, Mention, NewCheckpoint, NewEvent, Range,
-    Request,
+    Append, Content, ContextOptions, Create, EntityQuery, EventQuery, Fork, GetEx, Handoff, IndexQuery, Join, Mention,
+    MessageQuery, NewCheckpoint, NewEvent, Request, Window,
 };
 use crate::{
-    Appended, Body, Checkpoint, Context, DirectoryEntry, Entity, Entry, Event, Result, SessionAlias, SessionDocument,
-    SessionError, SessionId, StoredMessage,
+    Agent, Appended, Body, Checkpoint, DirectoryEntry, Entity, Event, HandedOff, Result, SessionAlias, SessionContext,
+    SessionDocument, SessionEntry, SessionError, SessionId, SessionInfo, StoredMessage,
 };
 
 /// The sessions of one scope: [`crate::SessionStore`], waiting. It must not be used inside of an asynchronous runtime.
@@ -52,10 +54,10 @@ pub struct SessionStore<C: Connect> {
 /// ```
 /// # let server = redis_session_tests::Server::start();
 /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
-/// use redis_session_client::{Create, Msg};
+/// use redis_session_client::{Create, NewMessage};
 ///
 /// let session = store.create(Create::new())?;
-/// assert_eq!(session.append(Msg::user("hello"))?.seq, 1);
+/// assert_eq!(session.append(NewMessage::user("hello"))?.seq, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 pub struct SessionHandle<C: Connect> {
@@ -70,10 +72,10 @@ pub struct SessionHandle<C: Connect> {
 /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
 /// # let session = store.create(redis_session_client::Create::new())?;
 /// use std::time::Duration;
-/// use redis_session_client::Msg;
+/// use redis_session_client::NewMessage;
 ///
 /// let turn = session.lease("planner", Duration::from_secs(5))?;
-/// turn.append(Msg::assistant("Let me see."))?;
+/// assert_eq!(turn.append(NewMessage::assistant("Let me see."))?.seq, 1);
 /// turn.release()?;
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
@@ -88,9 +90,9 @@ pub struct Turn<C: Connect> {
 /// # let server = redis_session_tests::Server::start();
 /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
 /// # let session = store.create(redis_session_client::Create::new())?;
-/// use redis_session_client::Msg;
+/// use redis_session_client::NewMessage;
 ///
-/// session.append(Msg::user("hello"))?;
+/// session.append(NewMessage::user("hello"))?;
 /// let first = session.follow(0).next().expect("it does not end")?;
 /// assert_eq!(first.seq, 1);
 /// # Ok::<(), redis_session_client::SessionError>(())
@@ -159,7 +161,7 @@ impl<C: Connect> SessionStore<C> {
     /// use redis_session_client::{Retry, blocking::SessionStore};
     ///
     /// let store = SessionStore::with_retry(redis::Client::open(url)?, "acme", Retry::default())?;
-    /// # let _ = store;
+    /// assert_eq!(store.index(), "sessions:{acme}");
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn with_retry(connect: C, scope: impl Into<String>, retry: Retry) -> Result<SessionStore<C>> {
@@ -255,7 +257,7 @@ impl<C: Connect> SessionHandle<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
-    /// session.append(redis_session_client::Msg::user("hello"))?;
+    /// session.append(redis_session_client::NewMessage::user("hello"))?;
     /// assert_eq!(session.follow(0).take(1).count(), 1);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
@@ -274,8 +276,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
-    /// let messages = session.follow(0).messages();
-    /// # let _ = messages;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.record(NewEvent::new("begun"))?;
+    /// session.append(NewMessage::user("hello"))?;
+    /// let mut messages = session.follow(0).messages();
+    /// assert_eq!(messages.next().expect("it does not end")?.seq, 2);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn messages(mut self) -> Follow<C> {
@@ -289,8 +295,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
-    /// let events = session.follow(0).events();
-    /// # let _ = events;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.append(NewMessage::user("hello"))?;
+    /// session.record(NewEvent::new("begun"))?;
+    /// let mut events = session.follow(0).events();
+    /// assert_eq!(events.next().expect("it does not end")?.seq, 2);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn events(mut self) -> Follow<C> {
@@ -313,9 +323,9 @@ impl<C: Connect> Follow<C> {
 }
 
 impl<C: Connect> Iterator for Follow<C> {
-    type Item = Result<Entry>;
+    type Item = Result<SessionEntry>;
 
-    fn next(&mut self) -> Option<Result<Entry>> {
+    fn next(&mut self) -> Option<Result<SessionEntry>> {
         Some(self.runtime.block_on(self.waits.next()))
     }
 }
@@ -376,68 +386,70 @@ waiting! { SessionStore: "SessionStore";
 }
 
 waiting! { SessionHandle: "SessionHandle";
-    append(append: impl Into<Append>) -> Appended, |_, appended| appended;
-    "assert_eq!(session.append(Msg::user(\"hello\"))?.seq, 1);"
-
-    len() -> u64, |_, len| len;
-    "assert_eq!(session.len()?, 0);"
-
     document(newest_messages: Option<u32>) -> SessionDocument, |_, document| document;
     "assert_eq!(session.document(None)?.session_id, session.id());"
 
-    messages(range: Range) -> Vec<StoredMessage>, |_, messages| messages;
-    "assert!(session.messages(Range::all())?.is_empty());"
+    extend(getex: GetEx) -> SessionDocument, |_, document| document;
+    "assert_eq!(session.extend(GetEx::new())?.ttl_extended_count, 1);"
 
-    context(options: ContextOptions) -> Context, |_, context| context;
+    context(options: ContextOptions) -> SessionContext, |_, context| context;
     "assert_eq!(session.context(ContextOptions::new())?.tokens, 0);"
 
-    mention(mention: Mention) -> u64, |_, new| new;
-    "assert_eq!(session.mention(Mention::new(\"order:7\"))?, 1);"
-
-    resolve(word: &str) -> Option<Entity>, |_, entity| entity;
-    "assert_eq!(session.resolve(\"it\")?, None);"
-
-    entities(query: EntityQuery) -> Vec<Entity>, |_, entities| entities;
-    "assert!(session.entities(EntityQuery::all())?.is_empty());"
-
-    record(event: NewEvent) -> u64, |_, seq| seq;
-    "assert_eq!(session.record(NewEvent::new(\"pass\"))?, 1);"
-
-    events(query: EventQuery) -> Vec<Event>, |_, events| events;
-    "assert!(session.events(EventQuery::all())?.is_empty());"
-
-    meta(patch: &serde_json::Value) -> serde_json::Value, |_, meta| meta;
-    "assert_eq!(session.meta(&serde_json::json!({\"model\": \"small\"}))?[\"model\"], \"small\");"
-
-    checkpoint(checkpoint: NewCheckpoint) -> u64, |_, id| id;
-    "assert_eq!(session.checkpoint(NewCheckpoint::new())?, 1);"
-
-    checkpoints() -> Vec<Checkpoint>, |_, checkpoints| checkpoints;
-    "assert!(session.checkpoints()?.is_empty());"
-
-    pop() -> Vec<Body>, |_, bodies| bodies;
-    "assert!(session.pop()?.is_empty());"
+    fork(fork: Fork) -> SessionHandle<C>, |session, waits| SessionHandle { waits, runtime: Arc::clone(&session.runtime) };
+    "assert_ne!(session.fork(Fork::new())?.id(), session.id());"
 
     lease(agent: &str, turn: Duration) -> Turn<C>, |session, turn| Turn { waits: turn, runtime: Arc::clone(&session.runtime) };
     "assert!(session.lease(\"planner\", std::time::Duration::from_secs(5))?.token() > 0);"
 }
 
 waiting! { Turn: "Turn";
-    append(append: impl Into<Append>) -> Appended, |_, appended| appended;
-    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.append(Msg::user(\"hello\"))?;"
-
-    record(event: NewEvent) -> u64, |_, seq| seq;
-    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.record(NewEvent::new(\"planned\"))?;"
-
-    mention(mention: Mention) -> u64, |_, new| new;
-    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.mention(Mention::new(\"order:7\"))?;"
-
-    checkpoint(checkpoint: NewCheckpoint) -> u64, |_, id| id;
-    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.checkpoint(NewCheckpoint::new().close())?;"
-
     renew() -> (), |_, done| done;
-    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.renew()?;"
+    "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.renew()?;\nassert_eq!(turn.append(NewMessage::user(\"hello\"))?.seq, 1);"
 }
+
+/// The rows of the table, waiting.
+macro_rules! waiting_rows {
+    ($of:ident: $as_of:literal, $holds:literal; $(
+        $(#[doc = $doc:literal])+
+        $name:ident($($arg:ident: $type:ty),*) -> $reply:ty = |$key:ident $(, $write:ident)?| $request:expr;
+        $call:literal => $check:literal;
+    )+) => {
+        #[allow(clippy::len_without_is_empty)] // as in what is waited for
+        impl<C: Connect> $of<C> {$(
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            #[doc = concat!("As [`", $as_of, "::", stringify!($name), "`](crate::", $as_of, "::", stringify!($name), ").")]
+            ///
+            #[doc = concat!(
+                "```\n",
+                sample_session!(blocking),
+                $holds, $call, "?;\n",
+                $check, "\n# Ok::<(), SessionError>(())\n```"
+            )]
+            pub fn $name(&self, $($arg: $type),*) -> Result<$reply> {
+                self.runtime.block_on(self.waits.$name($($arg),*))
+            }
+        )+}
+    };
+}
+
+macro_rules! on_handle {
+    ($($rows:tt)+) => { waiting_rows! { SessionHandle: "SessionHandle", "let reply = session."; $($rows)+ } };
+}
+
+macro_rules! on_turn {
+    ($($rows:tt)+) => {
+        waiting_rows! {
+            Turn: "Turn", "let turn = session.lease(\"clerk\", std::time::Duration::from_secs(5))?;\nlet reply = turn.";
+            $($rows)+
+        }
+    };
+}
+
+session_reads!(on_handle);
+session_writes!(on_handle);
+session_writes!(on_turn);
 
 impl<C: Connect> SessionHandle<C> {
     /// Any other command on this session: [`crate::SessionHandle::run`].
@@ -467,11 +479,9 @@ impl<C: Connect> SessionHandle<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
-    /// use redis_session_client::request;
-    ///
-    /// let nothing_to_clear = session.edit(Some(0), |draft| match draft.session.message_count {
+    /// let nothing_to_clear = session.edit(Some(0), |edit| match edit.session.message_count {
     ///     0 => Ok(None),
-    ///     _ => Ok(Some(request::clear(draft.key, draft.write))),
+    ///     _ => Ok(Some(edit.clear())),
     /// })?;
     /// assert_eq!(nothing_to_clear, None);
     /// # Ok::<(), redis_session_client::SessionError>(())
@@ -479,7 +489,7 @@ impl<C: Connect> SessionHandle<C> {
     pub fn edit<T>(
         &self,
         newest_messages: Option<u32>,
-        decide: impl FnMut(&Draft<'_>) -> Result<Option<Request<T>>>,
+        decide: impl FnMut(&Edit<'_>) -> Result<Option<Guarded<T>>>,
     ) -> Result<Option<T>> {
         self.runtime.block_on(self.waits.edit(newest_messages, decide))
     }
@@ -510,6 +520,7 @@ impl<C: Connect> Turn<C> {
     /// # let store = redis_session_client::blocking::SessionStore::new(redis::Client::open(server.url())?, "acme")?;
     /// # let session = store.create(redis_session_client::Create::new())?;
     /// session.lease("planner", std::time::Duration::from_secs(5))?.release()?;
+    /// assert_eq!(session.document(None)?.lease, None);
     /// # Ok::<(), redis_session_client::SessionError>(())
     /// ```
     pub fn release(self) -> Result<()> {

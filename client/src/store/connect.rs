@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::AsyncConnectionConfig;
@@ -19,7 +20,7 @@ use crate::{AsyncSessionConnection, Result, SessionError};
 /// ```
 /// use std::time::Duration;
 /// use redis::aio::MultiplexedConnection;
-/// use redis_session_client::{Connect, Result};
+/// use redis_session_client::{Connect, SessionResult};
 ///
 /// /// The connections of whichever server is meant now.
 /// struct Current(std::sync::Mutex<redis::Client>);
@@ -27,11 +28,24 @@ use crate::{AsyncSessionConnection, Result, SessionError};
 /// impl Connect for Current {
 ///     type Connection = MultiplexedConnection;
 ///
-///     async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
+///     async fn connect(&self, response_timeout: Duration) -> SessionResult<MultiplexedConnection> {
 ///         let client = self.0.lock().expect("nobody panics with it").clone();
 ///         client.connect(response_timeout).await
 ///     }
+///
+///     fn address(&self) -> String {
+///         self.0.lock().expect("nobody panics with it").address()
+///     }
 /// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// let current = Current(std::sync::Mutex::new(redis::Client::open(server.url())?));
+/// let store = redis_session_client::SessionStore::new(current, "acme");
+/// assert_eq!(store.create(redis_session_client::Create::new()).await?.len().await?, 0);
+/// # Ok(())
+/// # }
 /// ```
 pub trait Connect: Send + Sync + 'static {
     /// What it hands out.
@@ -72,6 +86,38 @@ pub trait Connect: Send + Sync + 'static {
     fn makes_new_connections(&self) -> bool {
         true
     }
+
+    /// Where it connects to, for people who read errors: without a password.
+    ///
+    /// ```
+    /// use redis_session_client::Connect;
+    ///
+    /// let client = redis::Client::open("redis://:secret@10.0.0.1:7000/")?;
+    /// assert_eq!(client.address(), "10.0.0.1:7000");
+    /// # Ok::<(), redis_session_client::SessionError>(())
+    /// ```
+    fn address(&self) -> String {
+        "the server".to_owned()
+    }
+}
+
+/// The addresses that a cluster client of redis-rs has, which it only shows in its debug output: `Tcp("host", port)` or
+/// `TcpTls { host: "host", port: port, … }`.
+#[cfg(feature = "cluster-async")]
+fn addresses_in(debug: &str) -> Option<String> {
+    let mut found = Vec::new();
+    for part in debug.split("Tcp").skip(1) {
+        let Some((host, rest)) = part.split_once('"').and_then(|(_, rest)| rest.split_once('"')) else {
+            continue;
+        };
+        let port = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let port = port.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        let address = format!("{host}:{port}");
+        if !port.is_empty() && !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    (!found.is_empty()).then(|| found.join(", "))
 }
 
 fn config(response_timeout: Duration) -> AsyncConnectionConfig {
@@ -84,6 +130,10 @@ impl Connect for redis::Client {
     async fn connect(&self, response_timeout: Duration) -> Result<MultiplexedConnection> {
         let config = config(response_timeout);
         Ok(self.get_multiplexed_async_connection_with_config(&config).await?)
+    }
+
+    fn address(&self) -> String {
+        self.get_connection_info().addr().to_string()
     }
 }
 
@@ -107,13 +157,19 @@ impl Connect for MultiplexedConnection {
 /// twice, a message more be popped, and an [`edit`](crate::SessionHandle::edit) takes its own doing for somebody else's and does it again.
 /// Slots that move are followed with `retries(0)`, too, and the store tries again what is safe to.
 ///
-/// ```no_run
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> redis_session_client::SessionResult<()> {
+/// # let nodes = redis_session_tests::Cluster::start(1);
+/// # let node = nodes.node(0).url();
 /// use redis::cluster::ClusterClient;
-/// use redis_session_client::SessionStore;
+/// use redis_session_client::{Create, SessionStore};
 ///
-/// let cluster = ClusterClient::builder(["redis://10.0.0.1", "redis://10.0.0.2"]).retries(0).build()?;
+/// let cluster = ClusterClient::builder([node]).retries(0).build()?;
 /// let store = SessionStore::new(cluster, "acme");
-/// # Ok::<(), redis_session_client::SessionError>(())
+/// assert_eq!(store.create(Create::new()).await?.len().await?, 0);
+/// # Ok(())
+/// # }
 /// ```
 #[cfg(feature = "cluster-async")]
 impl Connect for redis::cluster::ClusterClient {
@@ -122,6 +178,11 @@ impl Connect for redis::cluster::ClusterClient {
     async fn connect(&self, response_timeout: Duration) -> Result<Self::Connection> {
         let config = redis::cluster::ClusterConfig::new().set_response_timeout(response_timeout);
         Ok(self.get_async_connection_with_config(config).await?)
+    }
+
+    fn address(&self) -> String {
+        addresses_in(&format!("{self:?}"))
+            .map_or_else(|| "the cluster".into(), |nodes| format!("the cluster at {nodes}"))
     }
 }
 
@@ -135,9 +196,17 @@ impl Connect for Mutex<redis::sentinel::SentinelClient> {
         let mut sentinels = self.lock().await;
         Ok(sentinels.get_async_connection_with_config(&config).await?)
     }
+
+    /// redis-rs does not show which sentinels a client has.
+    fn address(&self) -> String {
+        "the primary that the sentinels name".to_owned()
+    }
 }
 
 /// For how long and how often something is tried.
+///
+/// Until a store has had its first connection nothing is tried twice: a wrong address is [`SessionError::Unreachable`] as soon as the first
+/// attempt failed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -192,6 +261,12 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
+    /// Waits for the next attempt after this error; false if there is none.
+    pub(super) async fn may_repeat(&mut self, error: &SessionError) -> bool {
+        let may_help = error.is_transient() && !matches!(error, SessionError::Unreachable { .. });
+        may_help && self.wait().await
+    }
+
     /// Waits for the next attempt; false if there is none.
     pub(super) async fn wait(&mut self) -> bool {
         let factor = 1_u32.checked_shl(self.made - 1).unwrap_or(u32::MAX);
@@ -222,6 +297,8 @@ pub(super) struct Connections<C: Connect> {
     pub(super) retry: Retry,
     shared: Mutex<Shared<C::Connection>>,
     used: std::sync::Mutex<Instant>,
+    /// There was a connection once, so the address is right.
+    was_reached: AtomicBool,
 }
 
 /// A connection, and how many there were before: who finds it lost says which one.
@@ -240,12 +317,29 @@ impl<C: Connect> Connections<C> {
                 generation: 0,
             }),
             used: std::sync::Mutex::new(Instant::now()),
+            was_reached: AtomicBool::new(false),
         }
     }
 
     /// One of one's own, for reads that wait.
     pub(super) async fn alone(&self, response_timeout: Duration) -> Result<C::Connection> {
-        self.connect.connect(response_timeout).await
+        match self.connect.connect(response_timeout).await {
+            Err(SessionError::Redis(error)) if self.is_unreachable(&error) => Err(SessionError::Unreachable {
+                address: self.connect.address(),
+                error,
+            }),
+            Err(error) => Err(error),
+            Ok(connection) => {
+                self.was_reached.store(true, Ordering::Relaxed);
+                Ok(connection)
+            }
+        }
+    }
+
+    /// Whether nothing that answers was ever at the address. A server that says why it does not let us in does answer.
+    fn is_unreachable(&self, error: &redis::RedisError) -> bool {
+        let is_silent = error.code().is_none() && SessionError::Redis(error.clone()).is_transient();
+        is_silent && !self.was_reached.load(Ordering::Relaxed)
     }
 
     pub(super) fn may_wait(&self) -> bool {
@@ -257,7 +351,7 @@ impl<C: Connect> Connections<C> {
         let connection = match &shared.connection {
             Some(connection) => connection.clone(),
             None => {
-                let connection = self.connect.connect(self.retry.response_timeout).await?;
+                let connection = self.alone(self.retry.response_timeout).await?;
                 shared.connection = Some(connection.clone());
                 shared.generation += 1;
                 self.note_use();
@@ -313,7 +407,7 @@ impl<C: Connect> Connections<C> {
                 }
                 Err(error) => error,
             };
-            if !error.is_transient() || !attempts.wait().await {
+            if !attempts.may_repeat(&error).await {
                 return Err(error);
             }
         }
@@ -331,5 +425,22 @@ pub(super) fn concurrent(attempts: &Attempts, last: SessionError) -> SessionErro
     SessionError::Concurrent {
         attempts: attempts.made,
         last: Box::new(last),
+    }
+}
+
+#[cfg(all(test, feature = "cluster-async"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_nodes_of_a_cluster_and_no_password() {
+        let nodes = ["redis://:secret@10.0.0.1:7000/", "redis://:secret@10.0.0.2:7001/"];
+        let cluster = redis::cluster::ClusterClient::new(nodes).unwrap();
+        assert_eq!(cluster.address(), "the cluster at 10.0.0.1:7000, 10.0.0.2:7001");
+        assert_eq!(
+            addresses_in(r#"TcpTls { host: "h", port: 6380, insecure: false }"#).as_deref(),
+            Some("h:6380")
+        );
+        assert_eq!(addresses_in("nothing"), None);
     }
 }

@@ -8,8 +8,8 @@ use futures_util::Stream;
 
 use super::SessionStore;
 use super::connect::Connect;
-use crate::request::{self, Read};
-use crate::{Entry, EntryKind, ReadCursor, Result};
+use crate::request::{self, ReadOptions};
+use crate::{EntryKind, ReadCursor, Result, SessionEntry};
 
 /// How long one read waits. Between two of them the connection shows whether it lives.
 const BLOCK: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub struct Follow<C: Connect> {
     position: u64,
     /// What was read.
     cursor: ReadCursor,
-    ready: VecDeque<Entry>,
+    ready: VecDeque<SessionEntry>,
     kinds: Kinds,
     connection: Option<C::Connection>,
 }
@@ -93,8 +93,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let messages = session.follow(0).messages();
-    /// # let _ = messages;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.record(NewEvent::new("begun")).await?;
+    /// session.append(NewMessage::user("hello")).await?;
+    /// let mut messages = session.follow(0).messages();
+    /// assert_eq!(messages.next().await?.seq, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -111,8 +115,12 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let events = session.follow(0).events();
-    /// # let _ = events;
+    /// use redis_session_client::{NewEvent, NewMessage};
+    ///
+    /// session.append(NewMessage::user("hello")).await?;
+    /// session.record(NewEvent::new("begun")).await?;
+    /// let mut events = session.follow(0).events();
+    /// assert_eq!(events.next().await?.seq, 2);
     /// # Ok(())
     /// # }
     /// ```
@@ -150,14 +158,14 @@ impl<C: Connect> Follow<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use redis_session_client::Msg;
+    /// # use redis_session_client::NewMessage;
     /// let mut follow = session.follow(0);
-    /// session.append(Msg::user("hello")).await?;
+    /// session.append(NewMessage::user("hello")).await?;
     /// assert_eq!(follow.next().await?.seq, 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn next(&mut self) -> Result<Entry> {
+    pub async fn next(&mut self) -> Result<SessionEntry> {
         loop {
             if let Some(entry) = self.ready.pop_front() {
                 self.handed_out(&entry);
@@ -181,7 +189,7 @@ impl<C: Connect> Follow<C> {
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
     /// use futures_util::StreamExt;
-    /// use redis_session_client::Msg;
+    /// use redis_session_client::NewMessage;
     ///
     /// session.append([r#"{"content":"a"}"#, r#"{"content":"b"}"#]).await?;
     /// let seqs: Vec<u64> = session.follow(0).into_stream().take(2).map(|entry| entry.map_or(0, |e| e.seq)).collect().await;
@@ -189,13 +197,13 @@ impl<C: Connect> Follow<C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn into_stream(self) -> impl Stream<Item = Result<Entry>> + Send {
+    pub fn into_stream(self) -> impl Stream<Item = Result<SessionEntry>> + Send {
         Box::pin(futures_util::stream::unfold(self, |mut follow| async move {
             Some((follow.next().await, follow))
         }))
     }
 
-    fn handed_out(&mut self, entry: &Entry) {
+    fn handed_out(&mut self, entry: &SessionEntry) {
         match entry.kind {
             EntryKind::Reset { .. } => self.position = 0,
             // What stands inside a gap is still to come, before what is after it.
@@ -208,8 +216,8 @@ impl<C: Connect> Follow<C> {
     }
 
     /// One read that waits; nothing came if it is empty.
-    async fn read(&mut self) -> Result<Vec<Entry>> {
-        let read = Read::after(self.cursor.position()).count(COUNT);
+    async fn read(&mut self) -> Result<Vec<SessionEntry>> {
+        let read = ReadOptions::after(self.cursor.position()).count(COUNT);
         let read = match self.store.shared.connections.may_wait() {
             true => read.block(BLOCK),
             false => read,
@@ -239,7 +247,7 @@ impl<C: Connect> Follow<C> {
                 },
                 Err(error) => error,
             };
-            if !error.is_transient() || !attempts.wait().await {
+            if !attempts.may_repeat(&error).await {
                 return Err(error);
             }
         }

@@ -6,27 +6,31 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::connect::{Connect, concurrent};
+use super::table::{guarded, once, sample_session, session_reads, session_writes};
 use super::{Follow, SessionStore, Turn};
 use crate::request::{
-    self, Append, ContextOptions, EntityQuery, EventQuery, Mention, NewCheckpoint, NewEvent, Range, Request, Write,
+    self, Append, Content, ContextOptions, EntityQuery, EventQuery, Fork, GetEx, Handoff, IndexAdd, Join, Mention,
+    MessageQuery, NewCheckpoint, NewEvent, Request, SessionWrite, Window, WriteOptions,
 };
 use crate::{
-    Appended, Body, Checkpoint, Context, Entity, Event, Result, SessionDocument, SessionError, SessionId,
-    StoredMessage, WriteOptions,
+    Agent, Appended, Body, Checkpoint, Entity, Event, HandedOff, Result, SessionContext, SessionDocument, SessionError,
+    SessionId, SessionInfo, StoredMessage,
 };
 
-/// One session of a [`SessionStore`]. It holds a name, not a lock: the session can be anyone's, and can end.
+/// One session of a [`SessionStore`]. It holds a name, not a lock: the session can be anyone's, and can end. When it has ended, appends
+/// say so; other writes that can make a session make one where there is none any more, which is in no directory. An
+/// [`edit`](SessionHandle::edit) does not.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), redis_session_client::SessionError> {
 /// # let server = redis_session_tests::Server::start();
 /// # let url = server.url();
-/// use redis_session_client::{Create, Msg, SessionStore};
+/// use redis_session_client::{Create, NewMessage, SessionStore};
 ///
 /// let store = SessionStore::new(redis::Client::open(url)?, "acme");
 /// let session = store.create(Create::new()).await?;
-/// session.append(Msg::user("Where is order 7?")).await?;
+/// session.append(NewMessage::user("Where is order 7?")).await?;
 /// assert_eq!(session.len().await?, 1);
 /// # Ok(())
 /// # }
@@ -56,28 +60,120 @@ impl<C: Connect> fmt::Debug for SessionHandle<C> {
     }
 }
 
-/// What an optimistic edit decides on: the session as it is, and what its request must carry.
+/// What an optimistic edit decides on: the session as it is. Its methods make the requests that an edit may send, each of which is only
+/// applied if the session is still as it was read.
 ///
 /// See [`SessionHandle::edit`].
 ///
 /// ```
-/// use redis_session_client::{Draft, Request, Result, request};
+/// use redis_session_client::{Edit, Guarded, SessionResult};
 ///
-/// fn mark_done(draft: &Draft<'_>) -> Result<Option<Request<serde_json::Value>>> {
-///     let done = serde_json::json!({"done": true});
-///     Ok(Some(request::meta(draft.key, &done, draft.write)))
+/// fn mark_done(edit: &Edit<'_>) -> SessionResult<Option<Guarded<serde_json::Value>>> {
+///     match edit.session.meta.contains_key("done") {
+///         true => Ok(None),
+///         false => Ok(Some(edit.meta(&serde_json::json!({"done": true})))),
+///     }
 /// }
-/// # let _ = mark_done;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> SessionResult<()> {
+/// # let server = redis_session_tests::Server::start();
+/// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
+/// # let session = store.create(redis_session_client::Create::new()).await?;
+/// assert_eq!(session.edit(Some(0), mark_done).await?.expect("it was not done")["done"], true);
+/// assert_eq!(session.edit(Some(0), mark_done).await?, None);
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug)]
-pub struct Draft<'a> {
+#[non_exhaustive]
+pub struct Edit<'a> {
     /// The session, as it was read.
     pub session: &'a SessionDocument,
     /// Its key.
     pub key: &'a [u8],
-    /// The guard: a request with it is only applied if the session is still as it was read.
-    pub write: Write,
 }
+
+/// A request that is only applied if the session is still as it was read. The methods of [`Edit`] make them, and nothing else does: an
+/// edit cannot send anything that is applied in any case.
+///
+/// ```compile_fail
+/// # async fn edits(session: redis_session_client::SessionHandle<redis::Client>) -> redis_session_client::SessionResult<()> {
+/// use redis_session_client::{WriteOptions, request};
+///
+/// // Without the guard: this is no `Guarded`.
+/// session.edit(None, |edit| Ok(Some(request::clear(edit.key, WriteOptions::new())))).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "an edit sends what its closure returns"]
+pub struct Guarded<T>(Request<T>);
+
+/// The methods of an edit: the rows that write, guarded by the session's version.
+macro_rules! on_edit {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident($($arg:ident: $type:ty),*) -> $reply:ty = |$key:ident, $write:ident| $request:expr;
+        $call:literal => $check:literal;
+    )+) => {
+        impl Edit<'_> {
+            fn guards(&self) -> WriteOptions {
+                WriteOptions::new().if_version(self.session.version)
+            }
+
+            $(
+                $(#[doc = $doc])+
+                ///
+                #[doc = concat!(
+                    "```\n",
+                    sample_session!(async),
+                    "let reply = session.edit(None, |edit| Ok(Some(edit.", $call, "))).await?.expect(\"it was sent\");\n",
+                    $check, "\n# Ok(())\n# }\n```"
+                )]
+                pub fn $name(&self, $($arg: $type),*) -> Guarded<$reply> {
+                    let ($key, $write) = (self.key, self.guards());
+                    Guarded($request)
+                }
+            )+
+        }
+    };
+}
+
+session_writes!(on_edit);
+
+/// The methods of a handle: every row.
+macro_rules! on_handle {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident($($arg:ident: $type:ty),*) -> $reply:ty = |$key:ident $(, $write:ident)?| $request:expr;
+        $call:literal => $check:literal;
+    )+) => {
+        #[allow(clippy::len_without_is_empty)] // a round trip of its own for what `len` tells
+        impl<C: Connect> SessionHandle<C> {$(
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// What the server refuses; what is wrong with the connection. Of a write whose
+            /// [outcome is unknown](SessionError::is_outcome_unknown) nobody knows whether it was done; appends are sent again.
+            ///
+            #[doc = concat!(
+                "```\n",
+                sample_session!(async),
+                "let reply = session.", $call, ".await?;\n",
+                $check, "\n# Ok(())\n# }\n```"
+            )]
+            pub async fn $name(&self, $($arg: $type),*) -> Result<$reply> {
+                let $key = &self.key;
+                $(let $write = WriteOptions::new();)?
+                let request = $request;
+                self.store.run(&request).await
+            }
+        )+}
+    };
+}
+
+session_reads!(on_handle);
+session_writes!(on_handle);
 
 impl<C: Connect> SessionHandle<C> {
     pub(super) fn new(store: SessionStore<C>, id: SessionId, key: Vec<u8>) -> SessionHandle<C> {
@@ -116,63 +212,6 @@ impl<C: Connect> SessionHandle<C> {
         &self.key
     }
 
-    /// Appends messages, once: without a token of one's own each append gets one, so that it is safe to send again when a connection is
-    /// lost, and it is: once, unless more other appends came in between than the session remembers tokens of
-    /// ([`SessionStore::create`]).
-    ///
-    /// A session that ended meanwhile is not begun again.
-    ///
-    /// # Errors
-    /// [`SessionError::NoSession`] if the session is gone, [`SessionError::Closed`] if it was closed, [`SessionError::LeaseHeld`] if an
-    /// agent has the turn.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::{Message, Msg, Role};
-    ///
-    /// session.append(Msg::user("Where is order 7?")).await?;
-    /// let appended = session.append(Message::new(Role::Assistant, "On its way.")).await?;
-    /// assert_eq!(appended.seq, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn append(&self, append: impl Into<Append>) -> Result<Appended> {
-        self.append_with(append.into(), Write::new()).await
-    }
-
-    pub(super) async fn append_with(&self, append: Append, write: Write) -> Result<Appended> {
-        let mut append = append.existing();
-        append.write_options().merge(write);
-        if !append.has_dedup() {
-            append = append.dedup(uuid::Uuid::now_v7().to_string());
-        }
-        self.store.run(&request::append(&self.key, append)).await
-    }
-
-    /// How many messages it has.
-    ///
-    /// # Errors
-    /// What is wrong with the connection.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// assert_eq!(session.len().await?, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[allow(clippy::len_without_is_empty)] // a round trip of its own for what `len` tells
-    pub async fn len(&self) -> Result<u64> {
-        self.run(|key| request::len(key)).await
-    }
-
     /// The whole session, with its newest messages or all.
     ///
     /// # Errors
@@ -194,28 +233,6 @@ impl<C: Connect> SessionHandle<C> {
         document.ok_or_else(|| self.gone())
     }
 
-    /// Messages.
-    ///
-    /// # Errors
-    /// What is wrong with the connection.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::{Msg, Range};
-    ///
-    /// session.append(Msg::user("hello")).await?;
-    /// assert_eq!(session.messages(Range::newest(10)).await?[0].body.message()?.text(), "hello");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn messages(&self, range: Range) -> Result<Vec<StoredMessage>> {
-        self.run(|key| request::range_with_meta(key, range)).await
-    }
-
     /// What to send to the model now.
     ///
     /// # Errors
@@ -234,16 +251,15 @@ impl<C: Connect> SessionHandle<C> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn context(&self, options: ContextOptions) -> Result<Context> {
+    pub async fn context(&self, options: ContextOptions) -> Result<SessionContext> {
         let context = self.run(|key| request::context(key, options)).await?;
         context.ok_or_else(|| self.gone())
     }
 
-    /// Mentions entities; how many are new to the session. Unlike [`SessionHandle::append`], this makes a session where there is none any
-    /// more: one that is in no directory.
+    /// The whole session, whose expiry slides, or becomes another.
     ///
     /// # Errors
-    /// [`SessionError::Closed`], [`SessionError::LeaseHeld`].
+    /// [`SessionError::NoSession`] if it is gone.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -251,21 +267,21 @@ impl<C: Connect> SessionHandle<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::Mention;
+    /// use redis_session_client::GetEx;
     ///
-    /// session.mention(Mention::new("u7").name("Ada").entity_type("person")).await?;
-    /// assert_eq!(session.resolve("her").await?.expect("Ada").entity_id, "u7");
+    /// assert_eq!(session.extend(GetEx::new().messages(20)).await?.ttl_extended_count, 1);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn mention(&self, mention: Mention) -> Result<u64> {
-        self.run(|key| request::entity_mention(key, mention)).await
+    pub async fn extend(&self, getex: GetEx) -> Result<SessionDocument> {
+        let document = self.run(|key| request::getex(key, getex)).await?;
+        document.ok_or_else(|| self.gone())
     }
 
-    /// The entity that a word means.
+    /// Makes a session of the store that goes on from this one, with an id of its own. Does not grow with the history.
     ///
     /// # Errors
-    /// What is wrong with the connection.
+    /// [`SessionError::NoSession`] if this one is gone, [`SessionError::NoCheckpoint`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -273,165 +289,34 @@ impl<C: Connect> SessionHandle<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// assert_eq!(session.resolve("it").await?, None);
+    /// use redis_session_client::{Fork, NewMessage};
+    ///
+    /// session.append(NewMessage::user("Rome or Oslo?")).await?;
+    /// let oslo = session.fork(Fork::new()).await?;
+    /// oslo.append(NewMessage::user("Oslo.")).await?;
+    /// assert_eq!((session.len().await?, oslo.len().await?), (1, 2));
+    /// assert_eq!(store.open(oslo.id()).await?.key(), oslo.key());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn resolve(&self, word: &str) -> Result<Option<Entity>> {
-        self.run(|key| request::entity_resolve(key, word)).await
+    pub async fn fork(&self, fork: Fork) -> Result<SessionHandle<C>> {
+        let id = SessionId::new();
+        let key = self.store.key_of(id);
+        // The id is new, so a key that is busy when this is sent again is busy with what was sent before.
+        match self
+            .store
+            .run(&request::fork(&self.key, &key, fork.id(id)).repeatable())
+            .await
+        {
+            Ok(_) | Err(SessionError::BusyKey(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let register = request::index_add(self.store.index(), &key, IndexAdd::new()).repeatable();
+        self.store.run(&register).await?;
+        Ok(SessionHandle::new(self.store.clone(), id, key.into_bytes()))
     }
 
-    /// Entities, the most recently mentioned first.
-    ///
-    /// # Errors
-    /// What is wrong with the connection.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::EntityQuery;
-    ///
-    /// assert!(session.entities(EntityQuery::all()).await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn entities(&self, query: EntityQuery) -> Result<Vec<Entity>> {
-        self.run(|key| request::entity_list(key, query)).await
-    }
-
-    /// Records an event; its seq. It makes a session where there is none any more, as [`SessionHandle::mention`] does.
-    ///
-    /// # Errors
-    /// [`SessionError::StateConflict`] if its `if_state` is not the session's; [`SessionError::Closed`], [`SessionError::LeaseHeld`]. An
-    /// error whose [outcome is unknown](SessionError::is_outcome_unknown) may have recorded it.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::NewEvent;
-    ///
-    /// let seq = session.record(NewEvent::new("broke").agent("builder").state("broke")).await?;
-    /// assert_eq!(seq, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn record(&self, event: NewEvent) -> Result<u64> {
-        self.run(|key| request::event_add(key, event)).await
-    }
-
-    /// Events.
-    ///
-    /// # Errors
-    /// What is wrong with the connection.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::EventQuery;
-    ///
-    /// assert!(session.events(EventQuery::all().to("broke")).await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn events(&self, query: EventQuery) -> Result<Vec<Event>> {
-        self.run(|key| request::event_range(key, query)).await
-    }
-
-    /// Merges a JSON object into the session's meta; the merged meta. It makes a session where there is none any more, as
-    /// [`SessionHandle::mention`] does; an [`edit`](SessionHandle::edit) does not.
-    ///
-    /// # Errors
-    /// [`SessionError::Closed`], [`SessionError::LeaseHeld`].
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// let meta = session.meta(&serde_json::json!({"model": "small"})).await?;
-    /// assert_eq!(meta["model"], "small");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn meta(&self, patch: &Json) -> Result<Json> {
-        self.run(|key| request::meta(key, patch, Write::new())).await
-    }
-
-    /// Makes a checkpoint, and closes the session if told to; its id.
-    ///
-    /// # Errors
-    /// [`SessionError::Closed`], [`SessionError::LeaseHeld`]. An error whose [outcome is unknown](SessionError::is_outcome_unknown) may
-    /// have made it.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::NewCheckpoint;
-    ///
-    /// let id = session.checkpoint(NewCheckpoint::new().label("before the rewrite")).await?;
-    /// assert_eq!(session.checkpoints().await?[0].checkpoint_id, id);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn checkpoint(&self, checkpoint: NewCheckpoint) -> Result<u64> {
-        self.run(|key| request::checkpoint_create(key, checkpoint)).await
-    }
-
-    /// The checkpoints, oldest first.
-    ///
-    /// # Errors
-    /// What is wrong with the connection.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// assert!(session.checkpoints().await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        self.run(|key| request::checkpoint_list(key)).await
-    }
-
-    /// The newest message's body taken back, with its answers if it calls; empty if there is none.
-    ///
-    /// # Errors
-    /// [`SessionError::Closed`], [`SessionError::LeaseHeld`]. An error whose [outcome is unknown](SessionError::is_outcome_unknown) may
-    /// have taken it.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use redis_session_client::Msg;
-    /// session.append(Msg::user("oops")).await?;
-    /// assert_eq!(session.pop().await?[0].message()?.text(), "oops");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn pop(&self) -> Result<Vec<Body>> {
-        self.run(|key| request::pop(key, 1, Write::new())).await
-    }
-
-    /// Any other command on this session.
+    /// Any other request on this session.
     ///
     /// # Errors
     /// As [`SessionStore::run`].
@@ -456,8 +341,6 @@ impl<C: Connect> SessionHandle<C> {
     /// Reads the session, lets `decide` make a request of it, and sends it on condition that nobody wrote in between; else from the
     /// beginning, for as long as the store's [`Retry`](crate::Retry) says. `None`: nothing is to be done.
     ///
-    /// A request without [`Draft::write`] is applied in any case.
-    ///
     /// # Errors
     /// [`SessionError::Concurrent`] when it gives up; [`SessionError::NoSession`] if the session is gone; what `decide` says. When a
     /// connection is lost, only an append with a `dedup` token is sent again; an error whose
@@ -469,13 +352,10 @@ impl<C: Connect> SessionHandle<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::request;
-    ///
     /// let turns = session
-    ///     .edit(Some(0), |draft| {
-    ///         let turns = draft.session.meta.get("turns").and_then(|turns| turns.as_u64()).unwrap_or(0);
-    ///         let patch = serde_json::json!({"turns": turns + 1});
-    ///         Ok(Some(request::meta(draft.key, &patch, draft.write)))
+    ///     .edit(Some(0), |edit| {
+    ///         let turns = edit.session.meta.get("turns").and_then(|turns| turns.as_u64()).unwrap_or(0);
+    ///         Ok(Some(edit.meta(&serde_json::json!({"turns": turns + 1}))))
     ///     })
     ///     .await?;
     /// assert_eq!(turns.expect("it was changed")["turns"], 1);
@@ -485,17 +365,16 @@ impl<C: Connect> SessionHandle<C> {
     pub async fn edit<T>(
         &self,
         newest_messages: Option<u32>,
-        mut decide: impl FnMut(&Draft<'_>) -> Result<Option<Request<T>>>,
+        mut decide: impl FnMut(&Edit<'_>) -> Result<Option<Guarded<T>>>,
     ) -> Result<Option<T>> {
         let mut attempts = self.store.shared.connections.retry.begin();
         loop {
             let session = self.document(newest_messages).await?;
-            let draft = Draft {
+            let edit = Edit {
                 session: &session,
                 key: &self.key,
-                write: Write::new().if_version(session.version),
             };
-            let Some(request) = decide(&draft)? else {
+            let Some(Guarded(request)) = decide(&edit)? else {
                 return Ok(None);
             };
             match self.store.run(&request).await {
@@ -524,13 +403,13 @@ impl<C: Connect> SessionHandle<C> {
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
     /// use std::time::Duration;
-    /// use redis_session_client::{Msg, SessionError};
+    /// use redis_session_client::{NewMessage, SessionError};
     ///
     /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// turn.append(Msg::assistant("Let me see.")).await?;
-    /// assert!(matches!(session.append(Msg::user("And me?")).await, Err(SessionError::LeaseHeld { .. })));
+    /// turn.append(NewMessage::assistant("Let me see.")).await?;
+    /// assert!(matches!(session.append(NewMessage::user("And me?")).await, Err(SessionError::LeaseHeld { .. })));
     /// turn.release().await?;
-    /// session.append(Msg::user("And me?")).await?;
+    /// session.append(NewMessage::user("And me?")).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -563,10 +442,10 @@ impl<C: Connect> SessionHandle<C> {
     /// # let server = redis_session_tests::Server::start();
     /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
     /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// use redis_session_client::{EntryKind, Msg};
+    /// use redis_session_client::{EntryKind, NewMessage};
     ///
     /// let mut follow = session.follow(0);
-    /// session.append(Msg::user("hello")).await?;
+    /// session.append(NewMessage::user("hello")).await?;
     /// let entry = follow.next().await?;
     /// assert!(matches!(entry.kind, EntryKind::Message(_)));
     /// # Ok(())

@@ -3,6 +3,7 @@
 //! | file | what is there |
 //! |---|---|
 //! | `connect.rs` | [`Connect`]: where connections come from, and how a command survives the loss of one |
+//! | `table.rs` | the commands on one session, a row each: the methods of handles, turns and edits |
 //! | `handle.rs` | [`SessionHandle`]: one session; optimistic edits |
 //! | `turn.rs` | [`Turn`]: leased edits |
 //! | `follow.rs` | [`Follow`]: the stream of what is recorded |
@@ -12,11 +13,12 @@ pub mod blocking;
 mod connect;
 mod follow;
 mod handle;
+mod table;
 mod turn;
 
 pub use connect::{Connect, Retry};
 pub use follow::Follow;
-pub use handle::{Draft, SessionHandle};
+pub use handle::{Edit, Guarded, SessionHandle};
 pub use turn::Turn;
 
 use std::fmt;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 use connect::Connections;
 
 use crate::request::{self, Create, IndexAdd, IndexQuery, Request};
-use crate::{DirectoryEntry, Result, SessionAlias, SessionError, SessionId};
+use crate::{DirectoryEntry, Limit, Result, SessionAlias, SessionError, SessionId};
 
 /// How many appends of a session may come between an append and its being sent again. The module's own default, 64, is soon used up
 /// where many write at once and a connection that all of them share is lost.
@@ -42,14 +44,14 @@ const DEDUP_WINDOW: u64 = 256;
 /// # async fn main() -> Result<(), redis_session_client::SessionError> {
 /// # let server = redis_session_tests::Server::start();
 /// # let url = server.url();
-/// use redis_session_client::{Create, Msg, Range, SessionStore};
+/// use redis_session_client::{Create, NewMessage, MessageQuery, SessionStore};
 ///
 /// let store = SessionStore::new(redis::Client::open(url)?, "acme");
 /// let session = store.open_or_create_by_alias(&"ada".parse()?, Create::new()).await?;
-/// session.append(Msg::user("Where is order 7?")).await?;
+/// session.append(NewMessage::user("Where is order 7?")).await?;
 ///
 /// let again = store.open(session.id()).await?;
-/// assert_eq!(again.messages(Range::all()).await?.len(), 1);
+/// assert_eq!(again.messages(MessageQuery::all()).await?.len(), 1);
 /// # Ok(())
 /// # }
 /// ```
@@ -110,7 +112,7 @@ impl<C: Connect> SessionStore<C> {
     ///
     /// let retry = Retry { patience: Duration::from_secs(2), ..Retry::default() };
     /// let store = SessionStore::with_retry(redis::Client::open(url)?, "acme", retry);
-    /// # let _ = store;
+    /// assert_eq!(store.index(), "sessions:{acme}");
     /// # Ok(())
     /// # }
     /// ```
@@ -165,10 +167,10 @@ impl<C: Connect> SessionStore<C> {
     /// # async fn main() -> Result<(), redis_session_client::SessionError> {
     /// # let server = redis_session_tests::Server::start();
     /// # let url = server.url();
-    /// use redis_session_client::{Create, Role, SessionStore};
+    /// use redis_session_client::{Limit, Create, MessageRole, SessionStore};
     ///
     /// let store = SessionStore::new(redis::Client::open(url)?, "acme");
-    /// let session = store.create(Create::new().limit("maxlen", 200).pin(Role::System)).await?;
+    /// let session = store.create(Create::new().limit(Limit::MaxLen, 200).pin(MessageRole::System)).await?;
     /// assert_eq!(session.len().await?, 0);
     /// # Ok(())
     /// # }
@@ -367,7 +369,7 @@ impl<C: Connect> SessionStore<C> {
 
     fn registered(&self, create: Create, id: SessionId) -> Create {
         let create = create.index(&self.shared.index).scope(&self.shared.scope).id(id);
-        create.limit_by_default("dedup-window", DEDUP_WINDOW)
+        create.limit_by_default(Limit::DedupWindow, DEDUP_WINDOW)
     }
 
     fn handle(&self, id: SessionId, key: Vec<u8>) -> SessionHandle<C> {

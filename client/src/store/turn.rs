@@ -3,10 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde_json::Value as Json;
+
 use super::SessionHandle;
 use super::connect::Connect;
-use crate::request::{self, Append, Mention, NewCheckpoint, NewEvent, Request, Write};
-use crate::{Appended, Result, SessionError, WriteOptions};
+use super::table::{guarded, once, sample_session, session_writes};
+use crate::request::{
+    self, Append, Content, Handoff, Join, Mention, NewCheckpoint, NewEvent, Request, SessionWrite, Window, WriteOptions,
+};
+use crate::{Appended, Body, HandedOff, Result, SessionError};
 
 /// The turn of an agent in a session, with its fencing token. It ends with its time, when it is [released](Turn::release), handed over,
 /// or the session closes; not when this value is dropped. See [`SessionHandle::lease`].
@@ -18,11 +23,11 @@ use crate::{Appended, Result, SessionError, WriteOptions};
 /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
 /// # let session = store.create(redis_session_client::Create::new()).await?;
 /// use std::time::Duration;
-/// use redis_session_client::{Msg, SessionError};
+/// use redis_session_client::{NewMessage, SessionError};
 ///
 /// let turn = session.lease("planner", Duration::from_millis(1)).await?;
 /// tokio::time::sleep(Duration::from_millis(20)).await;
-/// assert!(matches!(turn.append(Msg::user("too late")).await, Err(SessionError::LeaseLost(_))));
+/// assert!(matches!(turn.append(NewMessage::user("too late")).await, Err(SessionError::LeaseLost(_))));
 /// # Ok(())
 /// # }
 /// ```
@@ -42,6 +47,37 @@ impl<C: Connect> fmt::Debug for Turn<C> {
             .finish_non_exhaustive()
     }
 }
+
+/// The methods of a turn: the rows that write, with its fencing token.
+macro_rules! on_turn {
+    ($(
+        $(#[doc = $doc:literal])+
+        $name:ident($($arg:ident: $type:ty),*) -> $reply:ty = |$key:ident, $write:ident| $request:expr;
+        $call:literal => $check:literal;
+    )+) => {
+        impl<C: Connect> Turn<C> {$(
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// [`LeaseLost`](SessionError::LeaseLost) if the turn is over; what the server refuses; what is wrong with the connection.
+            ///
+            #[doc = concat!(
+                "```\n",
+                sample_session!(async),
+                "let turn = session.lease(\"clerk\", std::time::Duration::from_secs(5)).await?;\n",
+                "let reply = turn.", $call, ".await?;\n",
+                $check, "\n# Ok(())\n# }\n```"
+            )]
+            pub async fn $name(&self, $($arg: $type),*) -> Result<$reply> {
+                let ($key, $write) = (&self.session.key, self.write());
+                let request = $request;
+                self.session.store.run(&request).await
+            }
+        )+}
+    };
+}
+
+session_writes!(on_turn);
 
 impl<C: Connect> Turn<C> {
     pub(super) fn new(session: SessionHandle<C>, agent: String, length: Duration, token: u64) -> Turn<C> {
@@ -83,102 +119,12 @@ impl<C: Connect> Turn<C> {
     /// use redis_session_client::request;
     ///
     /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// session.run(|key| request::clear(key, turn.write())).await?;
+    /// assert_eq!(session.run(|key| request::clear(key, turn.write())).await?, 0);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn write(&self) -> Write {
-        Write::new().lease(self.token)
-    }
-
-    /// Appends messages, once, as [`SessionHandle::append`].
-    ///
-    /// # Errors
-    /// [`SessionError::LeaseLost`] if the turn is over.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use std::time::Duration;
-    /// # use redis_session_client::Msg;
-    /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// assert_eq!(turn.append(Msg::assistant("Let me see.")).await?.seq, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn append(&self, append: impl Into<Append>) -> Result<Appended> {
-        self.session.append_with(append.into(), self.write()).await
-    }
-
-    /// Records an event, as [`SessionHandle::record`].
-    ///
-    /// # Errors
-    /// [`SessionError::LeaseLost`] if the turn is over.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use std::time::Duration;
-    /// # use redis_session_client::NewEvent;
-    /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// turn.record(NewEvent::new("planned").agent("planner")).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn record(&self, event: NewEvent) -> Result<u64> {
-        self.run(|key| request::event_add(key, event.lease(self.token))).await
-    }
-
-    /// Mentions entities, as [`SessionHandle::mention`].
-    ///
-    /// # Errors
-    /// [`SessionError::LeaseLost`] if the turn is over.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use std::time::Duration;
-    /// # use redis_session_client::Mention;
-    /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// assert_eq!(turn.mention(Mention::new("order:7")).await?, 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn mention(&self, mention: Mention) -> Result<u64> {
-        self.run(|key| request::entity_mention(key, mention.lease(self.token)))
-            .await
-    }
-
-    /// Makes a checkpoint, as [`SessionHandle::checkpoint`].
-    ///
-    /// # Errors
-    /// [`SessionError::LeaseLost`] if the turn is over.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redis_session_client::SessionError> {
-    /// # let server = redis_session_tests::Server::start();
-    /// # let store = redis_session_client::SessionStore::new(redis::Client::open(server.url())?, "acme");
-    /// # let session = store.create(redis_session_client::Create::new()).await?;
-    /// # use std::time::Duration;
-    /// # use redis_session_client::NewCheckpoint;
-    /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
-    /// turn.checkpoint(NewCheckpoint::new().outcome("pass").close()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn checkpoint(&self, checkpoint: NewCheckpoint) -> Result<u64> {
-        self.run(|key| request::checkpoint_create(key, checkpoint.lease(self.token)))
-            .await
+    pub fn write(&self) -> WriteOptions {
+        WriteOptions::new().lease(self.token)
     }
 
     /// Begins its time again, and keeps its token.
@@ -195,6 +141,7 @@ impl<C: Connect> Turn<C> {
     /// # use std::time::Duration;
     /// let turn = session.lease("planner", Duration::from_secs(5)).await?;
     /// turn.renew().await?;
+    /// assert_eq!(session.document(None).await?.lease.expect("it is held").token, turn.token());
     /// # Ok(())
     /// # }
     /// ```
@@ -225,6 +172,7 @@ impl<C: Connect> Turn<C> {
     /// # let session = store.create(redis_session_client::Create::new()).await?;
     /// # use std::time::Duration;
     /// session.lease("planner", Duration::from_secs(5)).await?.release().await?;
+    /// assert_eq!(session.document(None).await?.lease, None);
     /// # Ok(())
     /// # }
     /// ```

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redis_session_client::blocking::SessionStore;
-use redis_session_client::{Create, Msg, Range, request};
+use redis_session_client::{Create, Limit, MessageQuery, NewMessage};
 use redis_session_tests::Server;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ const ROUNDS: u64 = 20;
 fn threads_append_once_and_a_follower_sees_everything_once() {
     let server = Server::start();
     let store = SessionStore::with_retry(Lossy::new(client(&server)), "acme", patient()).expect("a store");
-    let session = store.create(Create::new().limit("maxlen", 0)).expect("a session");
+    let session = store.create(Create::new().limit(Limit::MaxLen, 0)).expect("a session");
     let followed = std::thread::scope(|scope| {
         let follower = scope.spawn(|| {
             let mut follow = session.follow(0);
@@ -31,7 +31,7 @@ fn threads_append_once_and_a_follower_sees_everything_once() {
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     session
-                        .append(Msg::user(format!("{thread} {round}")))
+                        .append(NewMessage::user(format!("{thread} {round}")))
                         .expect("an append");
                 }
             });
@@ -39,7 +39,7 @@ fn threads_append_once_and_a_follower_sees_everything_once() {
         follower.join().expect("the follower")
     });
     assert_eq!(followed, (1..=THREADS * ROUNDS).collect::<Vec<_>>());
-    let messages = session.messages(Range::all()).expect("the messages");
+    let messages = session.messages(MessageQuery::all()).expect("the messages");
     let texts: BTreeSet<String> = messages
         .iter()
         .map(|message| message.body.as_str().into_owned())
@@ -59,13 +59,9 @@ fn edits_of_threads_are_each_applied_once() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..ROUNDS {
-                    let edited = session.edit(Some(0), |draft| {
-                        let count = crate::work::count_of(draft);
-                        Ok(Some(request::meta(
-                            draft.key,
-                            &json!({"count": count + 1}),
-                            draft.write,
-                        )))
+                    let edited = session.edit(Some(0), |edit| {
+                        let count = crate::work::count_of(edit);
+                        Ok(Some(edit.meta(&json!({"count": count + 1}))))
                     });
                     edited.expect("an edit");
                 }

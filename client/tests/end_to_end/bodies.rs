@@ -1,7 +1,8 @@
 //! Bodies come back byte for byte, whichever way they are read, and unknown fields survive what a program does with messages.
 
 use redis_session_client::{
-    Append, Body, ContextOptions, EntryKind, Message, Range, Read, Role, SessionCommands, SessionDocument, Write,
+    Append, Body, ContextOptions, EntryKind, Limit, Message, MessageQuery, MessageRole, ReadOptions, SessionCommands,
+    SessionDocument, WriteOptions,
 };
 use redis_session_tests::Server;
 use serde_json::{Value, json};
@@ -34,11 +35,15 @@ fn every_way_of_reading_replies_the_bytes_that_were_written() {
             .session_append(protocol, Append::new(BODIES))
             .expect("an append");
 
-        as_written(&connection.session_range(protocol, Range::all()).expect("messages"));
+        as_written(
+            &connection
+                .session_range(protocol, MessageQuery::all())
+                .expect("messages"),
+        );
         let with_meta = connection
-            .session_range_with_meta(protocol, Range::all())
+            .session_range_with_meta(protocol, MessageQuery::all())
             .expect("messages");
-        assert!(with_meta.iter().all(|message| message.role == Role::User));
+        assert!(with_meta.iter().all(|message| message.role == MessageRole::User));
         as_written(&with_meta.into_iter().map(|message| message.body).collect::<Vec<_>>());
         let document = connection
             .session_get(protocol, None)
@@ -51,16 +56,20 @@ fn every_way_of_reading_replies_the_bytes_that_were_written() {
             .session_context(protocol, ContextOptions::new())
             .expect("a reply");
         as_written(&context.expect("the session").messages);
-        let entries = connection.session_read(protocol, Read::after(0)).expect("entries");
+        let entries = connection
+            .session_read(protocol, ReadOptions::after(0))
+            .expect("entries");
         let read = entries.into_iter().map(|entry| match entry.kind {
             EntryKind::Message(body) => body,
             other => panic!("{other:?}"),
         });
         as_written(&read.collect::<Vec<_>>());
-        let mut popped = connection.session_pop(protocol, 10, Write::new()).expect("messages");
+        let mut popped = connection
+            .session_pop(protocol, 10, WriteOptions::new())
+            .expect("messages");
         popped.reverse();
         as_written(&popped);
-        let evicted = Append::new(BODIES).maxlen(1).evicted();
+        let evicted = Append::new(BODIES).max_len(1).evicted();
         connection
             .session_append(protocol, Append::new(BODIES))
             .expect("an append");
@@ -88,7 +97,10 @@ fn a_message_that_is_read_and_written_again_keeps_every_field() {
             serde_json::from_value::<Message>(written.clone()).expect("a message"),
         )
         .expect("an append");
-    let body = connection.session_range("k", Range::all()).expect("messages").remove(0);
+    let body = connection
+        .session_range("k", MessageQuery::all())
+        .expect("messages")
+        .remove(0);
     assert_eq!(body.parse::<Value>().expect("JSON"), {
         // A content that is not there reads as one that is null.
         let mut expected = written.clone();
@@ -98,7 +110,7 @@ fn a_message_that_is_read_and_written_again_keeps_every_field() {
     let message = body.message().expect("a message");
     connection.session_append("k", &message).expect("an append");
     let again = connection
-        .session_range("k", Range::newest(1))
+        .session_range("k", MessageQuery::newest(1))
         .expect("messages")
         .remove(0);
     assert_eq!(again.message().expect("a message"), message);
@@ -137,7 +149,10 @@ fn unknown_fields_of_replies_survive() {
         "last_activity": time, "version": 1, "last_seq": 0, "message_count": 0, "limits": {"maxlen": 1, "new": 2}, "new": {"x": 1},
         "meta": {"mine": 1}})).expect("a document");
     assert_eq!(
-        (document.other["new"]["x"].as_u64(), document.limits.get("new")),
+        (
+            document.other["new"]["x"].as_u64(),
+            document.limits.get(&Limit::Other("new".into()))
+        ),
         (Some(1), Some(2))
     );
     assert_eq!(document.meta["mine"], 1);

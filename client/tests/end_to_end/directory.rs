@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redis_session_client::{Connect, Create, IndexQuery, Msg, SessionAlias, SessionStore};
+use redis_session_client::{Connect, Create, IndexQuery, Limit, NewMessage, SessionAlias, SessionStore};
 use redis_session_tests::{Cluster, Server};
 
 use crate::lossy::Lossy;
@@ -50,10 +50,13 @@ async fn many_who_open_or_create_under_one_alias_get_the_same_session() {
             let store = store.clone();
             tokio::spawn(async move {
                 let session = store
-                    .open_or_create_by_alias(&alias("ada"), Create::new().limit("maxlen", 0))
+                    .open_or_create_by_alias(&alias("ada"), Create::new().limit(Limit::MaxLen, 0))
                     .await;
                 let session = session.expect("a session");
-                session.append(Msg::user(n.to_string())).await.expect("an append");
+                session
+                    .append(NewMessage::user(n.to_string()))
+                    .await
+                    .expect("an append");
                 session.id()
             })
         });

@@ -11,7 +11,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Pipeline, RedisResult, Value};
 use redis_session_client::request::Command;
-use redis_session_client::{AsyncSessionConnection, Connect, Result};
+use redis_session_client::{AsyncSessionConnection, Connect, SessionResult as Result};
 
 /// How long to wait for the replica before the connection is given up.
 const WAIT_MS: u64 = 500;

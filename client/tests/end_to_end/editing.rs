@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis_session_client::{
-    Create, EntryKind, Msg, NewEvent, Range, Retry, SessionError, SessionHandle, SessionStore, Write, WriteOptions,
-    request,
+    Create, EntryKind, Limit, MessageQuery, NewEvent, NewMessage, Retry, SessionError, SessionHandle, SessionStore,
+    SessionWrite, WriteOptions, request,
 };
 use redis_session_tests::Server;
 use serde_json::json;
@@ -27,14 +27,14 @@ fn with_patience(server: &Server, patience: Duration) -> SessionStore<redis::Cli
 /// An edit between whose reading and writing somebody else writes, so many times.
 async fn disturbed(session: &SessionHandle<redis::Client>, server: &Server, times: u32) -> Result<u32, SessionError> {
     let mut attempts = 0;
-    let edited = session.edit(Some(0), |draft| {
+    let edited = session.edit(Some(0), |edit| {
         attempts += 1;
         if attempts <= times {
             // What changes nothing is no new version.
             let patch = json!({"by": "another", "times": attempts}).to_string();
-            server.call(&[b"SESSION.META".as_slice(), draft.key, patch.as_bytes()]);
+            server.call(&[b"SESSION.META".as_slice(), edit.key, patch.as_bytes()]);
         }
-        Ok(Some(request::meta(draft.key, &json!({"by": "us"}), draft.write)))
+        Ok(Some(edit.meta(&json!({"by": "us"}))))
     });
     edited.await.map(|_| attempts)
 }
@@ -80,10 +80,15 @@ async fn one_agent_has_the_turn() {
         .lease("planner", Duration::from_secs(600))
         .await
         .expect("the turn");
-    turn.append(Msg::assistant("Let me see.")).await.expect("its turn");
+    turn.append(NewMessage::assistant("Let me see."))
+        .await
+        .expect("its turn");
     turn.record(NewEvent::new("planned")).await.expect("its turn");
 
-    let refused = planner.append(Msg::user("And me?")).await.expect_err("not its turn");
+    let refused = planner
+        .append(NewMessage::user("And me?"))
+        .await
+        .expect_err("not its turn");
     let SessionError::LeaseHeld {
         agent, remaining_ms, ..
     } = refused
@@ -133,7 +138,7 @@ async fn who_lost_the_turn_writes_nothing_any_more() {
         .await
         .expect("once the other is over");
     let lost = [
-        old.append(Msg::assistant("late")).await.map(|_| ()),
+        old.append(NewMessage::assistant("late")).await.map(|_| ()),
         old.record(NewEvent::new("late")).await.map(|_| ()),
         old.renew().await,
         session.run(|key| request::clear(key, old.write())).await.map(|_| ()),
@@ -142,7 +147,7 @@ async fn who_lost_the_turn_writes_nothing_any_more() {
     for lost in lost {
         assert!(matches!(lost, Err(SessionError::LeaseLost(_))), "{lost:?}");
     }
-    new.append(Msg::assistant("in time")).await.expect("its turn");
+    new.append(NewMessage::assistant("in time")).await.expect("its turn");
     assert_eq!(session.len().await.expect("a number"), 1);
 }
 
@@ -164,7 +169,10 @@ async fn a_turn_that_is_over_is_not_renewed_but_lost() {
         matches!(server.call(&write), redis::Value::BulkString(_))
     });
     assert!(matches!(turn.renew().await, Err(SessionError::LeaseLost(_))));
-    session.append(Msg::user("hello")).await.expect("nobody has the turn");
+    session
+        .append(NewMessage::user("hello"))
+        .await
+        .expect("nobody has the turn");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +187,10 @@ async fn a_follower_that_is_not_waited_for_misses_nothing() {
         let soon = tokio::time::timeout(Duration::from_micros(round * 20), follow.next()).await;
         let entries = at_once.into_iter().chain(soon);
         seen.extend(entries.map(|entry| entry.expect("an entry").seq));
-        session.append(Msg::user(round.to_string())).await.expect("an append");
+        session
+            .append(NewMessage::user(round.to_string()))
+            .await
+            .expect("an append");
     }
     while seen.last() != Some(&50) {
         seen.push(follow.next().await.expect("an entry").seq);
@@ -193,11 +204,14 @@ async fn a_follower_is_told_what_it_missed() {
     let server = Server::start();
     let session = session(&server).await;
     session
-        .run(|key| request::window(key, redis_session_client::Window::new().maxlen(2)))
+        .run(|key| request::window(key, redis_session_client::Window::new().max_len(2)))
         .await
         .expect("a window");
     for n in 1..=5 {
-        session.append(Msg::user(n.to_string())).await.expect("an append");
+        session
+            .append(NewMessage::user(n.to_string()))
+            .await
+            .expect("an append");
     }
     let mut follow = session.follow(1);
     let gap = follow.next().await.expect("an entry");
@@ -225,9 +239,9 @@ async fn a_follower_keeps_to_the_kinds_it_was_asked_for() {
     let server = Server::start();
     let session = session(&server).await;
     let (mut messages, mut events) = (session.follow(0).messages(), session.follow(0).events());
-    session.append(Msg::user("hello")).await.expect("an append");
+    session.append(NewMessage::user("hello")).await.expect("an append");
     session.record(NewEvent::new("greeted")).await.expect("an event");
-    session.append(Msg::user("bye")).await.expect("an append");
+    session.append(NewMessage::user("bye")).await.expect("an append");
     assert_eq!(
         [
             messages.next().await.expect("1").seq,
@@ -255,7 +269,7 @@ async fn a_follower_on_a_shared_connection_leaves_room_for_others() {
             .contains("cmdstat_session.read")
     });
     assert!(redis_session_tests::text(&server.run("INFO clients")).contains("blocked_clients:0"));
-    session.append(Msg::user("hello")).await.expect("an append");
+    session.append(NewMessage::user("hello")).await.expect("an append");
     assert_eq!(entry.await.expect("the follower"), 1);
 }
 
@@ -265,19 +279,26 @@ async fn a_follower_on_a_shared_connection_leaves_room_for_others() {
 async fn an_append_is_known_again_after_many_others() {
     let server = Server::start();
     let session = session(&server).await;
-    let append = || Msg::user("first").append().dedup("first");
+    let append = || NewMessage::user("first").append().dedup("first");
     let seq = session.append(append()).await.expect("an append").seq;
     for n in 0..255 {
-        session.append(Msg::user(n.to_string())).await.expect("an append");
+        session
+            .append(NewMessage::user(n.to_string()))
+            .await
+            .expect("an append");
     }
     assert_eq!(session.append(append()).await.expect("the same").seq, seq);
     assert_eq!(
-        session.messages(Range::seqs(257, 300)).await.expect("messages").len(),
+        session
+            .messages(MessageQuery::seqs(257, 300))
+            .await
+            .expect("messages")
+            .len(),
         0
     );
 
     let chosen = store(client(&server))
-        .create(Create::new().limit("dedup-window", 7))
+        .create(Create::new().limit(Limit::DedupWindow, 7))
         .await
         .expect("a session");
     assert_eq!(
@@ -286,9 +307,9 @@ async fn an_append_is_known_again_after_many_others() {
             .await
             .expect("it is there")
             .limits
-            .get("dedup-window"),
+            .get(&Limit::DedupWindow),
         Some(7)
     );
-    let write = Write::new().if_version(1);
+    let write = WriteOptions::new().if_version(1);
     assert!(matches!(chosen.run(|key| request::clear(key, write)).await, Ok(0)));
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redis_session_client::{
-    Create, Fork, IndexAdd, Migrate, Msg, NewCheckpoint, NewEvent, SessionCommands, SessionError, SessionStore, Write,
-    WriteOptions,
+    Create, Fork, IndexAdd, Limit, Migrate, NewCheckpoint, NewEvent, NewMessage, SessionCommands, SessionError,
+    SessionStore, SessionWrite, WriteOptions,
 };
 use redis_session_tests::{Options, Server};
 
@@ -44,16 +44,16 @@ fn each_error_word_is_a_variant() {
         .expect("a hash");
 
     fails!(c.session_append("k", ["not JSON"]), SessionError::BadMessage(text) if text.contains("message 1 of 1"));
-    fails!(c.session_append("k", Msg::user("x".repeat(2000))), SessionError::TooLarge(text) if text.contains("max-message-bytes"));
+    fails!(c.session_append("k", NewMessage::user("x".repeat(2000))), SessionError::TooLarge(text) if text.contains("max-message-bytes"));
     fails!(
-        c.session_clear("k", Write::new().if_version(7)),
+        c.session_clear("k", WriteOptions::new().if_version(7)),
         SessionError::VersionConflict {
             version: 1,
             expected: 7,
             ..
         }
     );
-    let append = |text: &str| Msg::user(text).append().dedup("t1");
+    let append = |text: &str| NewMessage::user(text).append().dedup("t1");
     c.session_append("k", append("a")).expect("an append");
     fails!(c.session_append("k", append("b")), SessionError::DedupConflict(_));
     fails!(
@@ -70,13 +70,16 @@ fn each_error_word_is_a_variant() {
     );
     fails!(c.session_create("k", Create::new()), SessionError::BusyKey(_));
     fails!(c.session_fork("k", "text", Fork::new()), SessionError::BusyKey(_));
-    fails!(c.session_clear("nobody", Write::new()), SessionError::NoSession(_));
     fails!(
-        c.session_append("nobody", Msg::user("x").append().existing()),
+        c.session_clear("nobody", WriteOptions::new()),
         SessionError::NoSession(_)
     );
     fails!(
-        c.session_checkpoint_restore("k", 999, Write::new()),
+        c.session_append("nobody", NewMessage::user("x").append().existing()),
+        SessionError::NoSession(_)
+    );
+    fails!(
+        c.session_checkpoint_restore("k", 999, WriteOptions::new()),
         SessionError::NoCheckpoint(_)
     );
     fails!(
@@ -87,21 +90,21 @@ fn each_error_word_is_a_variant() {
 
     let token = c.session_agent_lease("k", "bot 7", hour).expect("the turn");
     fails!(
-        c.session_clear("k", Write::new()),
+        c.session_clear("k", WriteOptions::new()),
         SessionError::LeaseHeld { agent, remaining_ms, .. } if agent == "bot 7" && (1..=3_600_000).contains(&remaining_ms)
     );
     fails!(
-        c.session_clear("k", Write::new().lease(token + 1)),
+        c.session_clear("k", WriteOptions::new().lease(token + 1)),
         SessionError::LeaseLost(_)
     );
     c.session_agent_release("k", token).expect("its end");
     c.session_checkpoint_create("k", NewCheckpoint::new().close())
         .expect("a checkpoint");
-    fails!(c.session_append("k", Msg::user("late")), SessionError::Closed(_));
+    fails!(c.session_append("k", NewMessage::user("late")), SessionError::Closed(_));
 
     // What is no word of the module's: the server's own.
     fails!(
-        c.session_create("k3", Create::new().limit("no such limit", 1)),
+        c.session_create("k3", Create::new().limit(Limit::Other("no such limit".into()), 1)),
         SessionError::Redis(error) if error.code() == Some("ERR")
     );
 }
@@ -157,7 +160,7 @@ async fn a_wrong_password_and_a_missing_permission_are_not_tried_again() {
     let mut c = open("user=reader&pass=secret").get_connection().expect("a connection");
     assert_eq!(c.session_len("session:1").expect("it may"), 0);
     fails!(c.session_len("other"), SessionError::Redis(error) if error.code() == Some("NOPERM"));
-    fails!(c.session_clear("session:1", Write::new()), SessionError::Redis(error) if error.code() == Some("NOPERM"));
+    fails!(c.session_clear("session:1", WriteOptions::new()), SessionError::Redis(error) if error.code() == Some("NOPERM"));
     let refused = store(open("user=reader&pass=secret"))
         .create(Create::new())
         .await
@@ -193,7 +196,7 @@ async fn sessions_that_are_unknown_gone_or_closed() {
         .checkpoint(NewCheckpoint::new().close())
         .await
         .expect("a checkpoint");
-    fails!(session.append(Msg::user("late")).await, SessionError::Closed(_));
+    fails!(session.append(NewMessage::user("late")).await, SessionError::Closed(_));
     fails!(
         session.lease("planner", Duration::from_secs(1)).await.map(|_| ()),
         SessionError::Closed(_)
@@ -202,7 +205,10 @@ async fn sessions_that_are_unknown_gone_or_closed() {
 
     assert!(store.delete(id).await.expect("deleted"));
     assert!(!store.delete(id).await.expect("it is gone"));
-    fails!(session.append(Msg::user("late")).await, SessionError::NoSession(_));
+    fails!(
+        session.append(NewMessage::user("late")).await,
+        SessionError::NoSession(_)
+    );
     fails!(session.document(None).await, SessionError::NoSession(_));
     fails!(
         session.context(redis_session_client::ContextOptions::new()).await,

@@ -1,7 +1,7 @@
 //! Followers: everything once, whatever is missing in between.
 
-use redis_session_client::{Create, EntryKind, Msg, NewEvent, Write, WriteOptions, request};
-use redis_session_client::{EventQuery, Expiry, Join, SessionCommands, SessionStore, blocking};
+use redis_session_client::{Create, EntryKind, Limit, NewEvent, NewMessage, SessionWrite, WriteOptions, request};
+use redis_session_client::{EventQuery, Join, SessionCommands, SessionExpiry, SessionStore, blocking};
 use redis_session_tests::Server;
 
 /// A gap spans the first to the last missing seq. More may stand inside it than one reply of `SESSION.READ` holds.
@@ -10,13 +10,16 @@ async fn what_stands_inside_a_gap_is_followed_however_much_it_is() {
     const MESSAGES: u64 = 2500;
     let server = Server::start();
     let store = SessionStore::new(redis::Client::open(server.url()).expect("a URL"), "acme");
-    let session = store.create(Create::new().limit("maxlen", 0)).await.expect("a session");
+    let session = store
+        .create(Create::new().limit(Limit::MaxLen, 0))
+        .await
+        .expect("a session");
     for batch in 0..MESSAGES / 500 {
         let bodies: Vec<String> = (0..500).map(|at| format!(r#"{{"content":"{batch} {at}"}}"#)).collect();
         session.append(bodies).await.expect("an append");
     }
     let missing = [2, MESSAGES - 1];
-    let remove = session.run(|key| request::remove(key, &missing, Write::new()));
+    let remove = session.run(|key| request::remove(key, &missing, WriteOptions::new()));
     assert_eq!(remove.await.expect("it is removed"), 2);
 
     let mut follow = session.follow(0);
@@ -36,7 +39,7 @@ async fn what_stands_inside_a_gap_is_followed_however_much_it_is() {
     }
     assert_eq!(follow.position(), MESSAGES);
 
-    session.append(Msg::user("and on")).await.expect("an append");
+    session.append(NewMessage::user("and on")).await.expect("an append");
     assert_eq!(follow.next().await.expect("an entry").seq, MESSAGES + 1);
 }
 
@@ -74,13 +77,10 @@ async fn half_a_surrogate_pair_stops_neither_followers_nor_edits() {
     assert_eq!(body.as_bytes(), half.as_bytes());
     assert_eq!(session.events(EventQuery::all()).await.expect("events").len(), 1);
 
-    let edited = session.edit(None, |draft| {
-        assert_eq!(draft.session.meta["said"], "\u{fffd}");
-        assert_eq!(draft.session.messages[0].as_bytes(), half.as_bytes());
-        Ok(Some(request::event_add(
-            draft.key,
-            NewEvent::new("seen").if_version(draft.session.version),
-        )))
+    let edited = session.edit(None, |edit| {
+        assert_eq!(edit.session.meta["said"], "\u{fffd}");
+        assert_eq!(edit.session.messages[0].as_bytes(), half.as_bytes());
+        Ok(Some(edit.record(NewEvent::new("seen"))))
     });
     assert_eq!(edited.await.expect("an edit"), Some(3));
 }
@@ -91,9 +91,9 @@ fn threads_follow_only_what_they_ask_for_and_know_where_they_are() {
     let client = redis::Client::open(server.url()).expect("a URL");
     let store = blocking::SessionStore::new(client, "acme").expect("a store");
     let session = store.create(Create::new()).expect("a session");
-    session.append(Msg::user("hello")).expect("an append");
+    session.append(NewMessage::user("hello")).expect("an append");
     session.record(NewEvent::new("pass")).expect("an event");
-    session.append(Msg::user("hello?")).expect("an append");
+    session.append(NewMessage::user("hello?")).expect("an append");
     let mut events = session.follow(0).events();
     assert_eq!(events.next().expect("it never ends").expect("an event").seq, 2);
     assert_eq!(events.position(), 2);
@@ -128,16 +128,16 @@ fn builders_say_what_the_server_takes() {
         .get_connection()
         .expect("a connection");
     let create = Create::new()
-        .limit("maxlen", 1)
-        .limit("MAXLEN", 2)
-        .expiry(Expiry::After(std::time::Duration::MAX));
+        .limit(Limit::MaxLen, 1)
+        .limit(Limit::Other("MAXLEN".into()), 2)
+        .expiry(SessionExpiry::After(std::time::Duration::MAX));
     redis.session_create("k", create).expect("a session");
     let session = redis.session_get("k", None).expect("a reply").expect("a session");
-    assert_eq!(session.limits.get("maxlen"), Some(2));
+    assert_eq!(session.limits.get(&Limit::MaxLen), Some(2));
     assert_eq!(
         session.expires_at.map(|time| time.to_string()).as_deref(),
         Some("9999-12-31T23:59:59.999Z")
     );
-    let join = Join::new("a").expiry(Expiry::After(std::time::Duration::from_nanos(1)));
+    let join = Join::new("a").expiry(SessionExpiry::After(std::time::Duration::from_nanos(1)));
     assert!(redis.session_agent_join("k", join).expect("a reply"));
 }

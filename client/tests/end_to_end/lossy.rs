@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::Value;
 use redis_session_client::request::Command;
-use redis_session_client::{AsyncSessionConnection, Connect, Result};
+use redis_session_client::{AsyncSessionConnection, Connect, SessionResult as Result};
 
 /// Of so many replies one is lost.
 const LOST: u64 = 3;

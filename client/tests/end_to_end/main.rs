@@ -13,12 +13,16 @@
 //! | `editing.rs` | optimistic and leased edits, followers |
 //! | `blocking.rs` | the same promises to threads |
 //! | `directory.rs` | sessions are created, found, renamed and deleted once, whatever is lost |
+//! | `addresses.rs` | a wrong address is said at once, a server that was there is waited for |
+//! | `handles.rs` | handles, turns and edits have every command of a session |
+//! | `names.rs` | names that programs import with `*` |
 //! | `errors.rs` | a variant for each error word; servers that refuse |
 //! | `newer.rs` | replies of a newer module |
 //! | `bodies.rs` | bodies come back byte for byte, unknown fields survive |
 //!
 //! `durable.rs`, `lossy.rs`, `fake.rs`, `places.rs` and `work.rs` are what they share.
 
+mod addresses;
 mod blocking;
 mod bodies;
 mod commands;
@@ -29,7 +33,9 @@ mod editing;
 mod errors;
 mod fake;
 mod following;
+mod handles;
 mod lossy;
+mod names;
 mod newer;
 mod pipelines;
 mod places;

@@ -90,11 +90,11 @@ fn is_read_without_panic<T: Clone>(request: &Request<T>) {
 
 #[test]
 fn no_reply_makes_a_request_panic_and_every_error_names_the_command() {
-    let write = Write::new;
+    let write = WriteOptions::new;
     is_read_without_panic(&request::create("k", Create::new()));
-    is_read_without_panic(&request::append("k", Msg::user("x")));
-    is_read_without_panic(&request::range("k", Range::all()));
-    is_read_without_panic(&request::range_with_meta("k", Range::all()));
+    is_read_without_panic(&request::append("k", NewMessage::user("x")));
+    is_read_without_panic(&request::range("k", MessageQuery::all()));
+    is_read_without_panic(&request::range_with_meta("k", MessageQuery::all()));
     is_read_without_panic(&request::context("k", ContextOptions::new()));
     is_read_without_panic(&request::get("k", None));
     is_read_without_panic(&request::getex("k", GetEx::new()));
@@ -111,7 +111,7 @@ fn no_reply_makes_a_request_panic_and_every_error_names_the_command() {
     is_read_without_panic(&request::agent_list("k"));
     is_read_without_panic(&request::agent_handoff("k", Handoff::new("a", "b")));
     is_read_without_panic(&request::agent_release("k", 1));
-    is_read_without_panic(&request::read("k", Read::after(0)));
+    is_read_without_panic(&request::read("k", ReadOptions::after(0)));
     is_read_without_panic(&request::checkpoint_get("k", 1));
     is_read_without_panic(&request::checkpoint_list("k"));
     is_read_without_panic(&request::fork("k", "d", Fork::new()));
@@ -171,7 +171,7 @@ fn what_a_newer_module_tells_beside_is_kept_or_passed_over() {
         .get_connection()
         .expect("a connection");
     assert!(c.session_create("k", Create::new()).expect("created").created);
-    assert_eq!(c.session_append("k", Msg::user("x")).expect("appended").seq, 7);
+    assert_eq!(c.session_append("k", NewMessage::user("x")).expect("appended").seq, 7);
     let ada = c.session_entity_get("k", "u7").expect("a reply").expect("Ada");
     assert_eq!((ada.entity_type.as_str(), &ada.other["new"]), ("planet", &json!([1])));
     assert_eq!(
@@ -179,7 +179,7 @@ fn what_a_newer_module_tells_beside_is_kept_or_passed_over() {
         json!([2])
     );
 
-    let entries = c.session_read("k", Read::after(0)).expect("entries");
+    let entries = c.session_read("k", ReadOptions::after(0)).expect("entries");
     assert!(matches!(entries[0].kind, EntryKind::Message(_)));
     assert!(
         matches!(&entries[1].kind, EntryKind::Other { kind, json } if kind == "reaction" && json.as_str().contains("+1"))
@@ -191,12 +191,15 @@ fn what_a_newer_module_tells_beside_is_kept_or_passed_over() {
         other => panic!("{name}: {other:?}"),
     };
     unexpected(c.session_len("k").expect_err("no number"), "SESSION.LEN");
-    unexpected(c.session_pop("k", 1, Write::new()).expect_err("no body"), "SESSION.POP");
+    unexpected(
+        c.session_pop("k", 1, WriteOptions::new()).expect_err("no body"),
+        "SESSION.POP",
+    );
     unexpected(
         c.session_checkpoint_get("k", 1).expect_err("no object"),
         "SESSION.CHECKPOINT GET",
     );
-    let error = c.session_clear("k", Write::new()).expect_err("a new word");
+    let error = c.session_clear("k", WriteOptions::new()).expect_err("a new word");
     assert!(matches!(&error, SessionError::Redis(error) if error.code() == Some("NEWWORD")));
     assert!(error.to_string().contains("something new"), "{error}");
 }
@@ -224,7 +227,7 @@ fn a_tolerant_reading_keeps_what_it_can_read() {
         tuple(&[Value::Int(11)]),
         Value::Nil,
     ]);
-    let read = request::read("k", Read::after(0));
+    let read = request::read("k", ReadOptions::after(0));
     assert!(matches!(
         read.read(reply.clone()),
         Err(SessionError::UnexpectedReply { .. })
@@ -252,7 +255,7 @@ fn a_tolerant_reading_keeps_what_it_can_read() {
     );
     assert!(matches!(entries[4].kind, EntryKind::Gap { from: 9, to: 9 }));
     assert!(matches!(entries[5].kind, EntryKind::Reset { session_id } if session_id == SessionId::unknown()));
-    let raw = request::read_raw("k", Read::after(0))
+    let raw = request::read_raw("k", ReadOptions::after(0))
         .tolerant()
         .read(reply)
         .expect("entries");

@@ -1,20 +1,21 @@
 //! Many commands in one round trip: on one server and over the nodes of a cluster, sync and async, also while a slot moves.
 
 use redis_session_client::{
-    AsyncSessionConnection, Msg, Pipeline, Replies, SessionConnection, SessionError, Write, WriteOptions, request,
+    AsyncSessionConnection, NewMessage, Replies, SessionConnection, SessionError, SessionPipeline, SessionWrite,
+    WriteOptions, request,
 };
 use redis_session_tests::{Cluster, Server};
 
 use crate::places::{client, cluster_builder};
 
 /// Some keys, commands of all of them mixed, one of which fails.
-fn of_many_keys(keys: &[String]) -> (Pipeline, impl FnOnce(Replies)) {
-    let mut pipeline = Pipeline::new();
+fn of_many_keys(keys: &[String]) -> (SessionPipeline, impl FnOnce(Replies)) {
+    let mut pipeline = SessionPipeline::new();
     let mut slots = Vec::new();
     for round in 1..=3 {
         for key in keys {
-            let appended = pipeline.add(request::append(key, Msg::user(round.to_string())));
-            let refused = pipeline.add(request::append(key, Msg::user("never").append().if_version(999)));
+            let appended = pipeline.add(request::append(key, NewMessage::user(round.to_string())));
+            let refused = pipeline.add(request::append(key, NewMessage::user("never").append().if_version(999)));
             let mentioned = pipeline.add(request::entity_resolve(key, "it"));
             slots.push((round, appended, refused, mentioned, pipeline.add(request::len(key))));
         }
@@ -34,10 +35,10 @@ fn of_many_keys(keys: &[String]) -> (Pipeline, impl FnOnce(Replies)) {
     (pipeline, check)
 }
 
-fn atomic(key: &str, messages: u64) -> (Pipeline, impl FnOnce(Replies)) {
-    let mut pipeline = Pipeline::new().atomic();
+fn atomic(key: &str, messages: u64) -> (SessionPipeline, impl FnOnce(Replies)) {
+    let mut pipeline = SessionPipeline::new().atomic();
     let slots: Vec<_> = (1..=messages)
-        .map(|_| pipeline.add(request::append(key, Msg::user("hello"))))
+        .map(|_| pipeline.add(request::append(key, NewMessage::user("hello"))))
         .collect();
     let len = pipeline.add(request::len(key));
     let check = move |mut replies: Replies| {
@@ -50,10 +51,10 @@ fn atomic(key: &str, messages: u64) -> (Pipeline, impl FnOnce(Replies)) {
 }
 
 /// A transaction in which one command fails: the others are executed.
-fn atomic_with_an_error(key: &str, messages: u64) -> (Pipeline, impl FnOnce(Replies)) {
-    let mut pipeline = Pipeline::new().atomic();
-    let refused = pipeline.add(request::checkpoint_restore(key, 999, Write::new()));
-    let appended = pipeline.add(request::append(key, Msg::user("hello")));
+fn atomic_with_an_error(key: &str, messages: u64) -> (SessionPipeline, impl FnOnce(Replies)) {
+    let mut pipeline = SessionPipeline::new().atomic();
+    let refused = pipeline.add(request::checkpoint_restore(key, 999, WriteOptions::new()));
+    let appended = pipeline.add(request::append(key, NewMessage::user("hello")));
     let check = move |mut replies: Replies| {
         assert!(matches!(replies.take(refused), Err(SessionError::NoCheckpoint(_))));
         assert_eq!(replies.take(appended).expect("appended").seq, messages + 1);
@@ -61,13 +62,13 @@ fn atomic_with_an_error(key: &str, messages: u64) -> (Pipeline, impl FnOnce(Repl
     (pipeline, check)
 }
 
-fn sync(connection: &mut impl SessionConnection, (pipeline, check): (Pipeline, impl FnOnce(Replies))) {
+fn sync(connection: &mut impl SessionConnection, (pipeline, check): (SessionPipeline, impl FnOnce(Replies))) {
     check(pipeline.query(connection).expect("replies"));
 }
 
 async fn asynchronous(
     connection: &mut impl AsyncSessionConnection,
-    (pipeline, check): (Pipeline, impl FnOnce(Replies)),
+    (pipeline, check): (SessionPipeline, impl FnOnce(Replies)),
 ) {
     check(pipeline.query_async(connection).await.expect("replies"));
 }
@@ -108,7 +109,7 @@ async fn the_keys_of_a_pipeline_may_be_anywhere_in_a_cluster() {
         asynchronous(&mut connection, atomic(&key, 3)).await;
         asynchronous(&mut connection, atomic_with_an_error(&key, 3)).await;
         let refused = {
-            let mut pipeline = Pipeline::new().atomic();
+            let mut pipeline = SessionPipeline::new().atomic();
             keys("scattered").iter().for_each(|key| {
                 pipeline.add(request::len(key));
             });
@@ -199,9 +200,9 @@ async fn a_transaction_that_cannot_be_queued_is_not_executed() {
     server.run("ACL SETUSER careful on nopass ~* +@all -session.clear");
     let url = format!("{}?user=careful&pass=x", server.url());
     let client = redis::Client::open(url).expect("a URL");
-    let mut pipeline = Pipeline::new().atomic();
-    pipeline.add(request::append("k", Msg::user("hello")));
-    pipeline.add(request::clear("k", Write::new()));
+    let mut pipeline = SessionPipeline::new().atomic();
+    pipeline.add(request::append("k", NewMessage::user("hello")));
+    pipeline.add(request::clear("k", WriteOptions::new()));
     let refused = [
         pipeline.query(&mut client.get_connection().expect("a connection")),
         pipeline

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
-use redis_session_client::{Create, Msg, Range, Result, SessionHandle, request};
+use redis_session_client::{Create, Limit, MessageQuery, NewMessage, SessionHandle, SessionResult as Result};
 use redis_session_tests::Server;
 use serde_json::json;
 
@@ -62,16 +62,18 @@ async fn a_worker() {
 }
 
 async fn talk(session: &SessionHandle<redis::Client>, name: &str) -> Result<()> {
-    session.append(Msg::user(format!("{name} asks"))).await?;
-    session.append(Msg::assistant(format!("{name} is answered"))).await?;
+    session.append(NewMessage::user(format!("{name} asks"))).await?;
+    session
+        .append(NewMessage::assistant(format!("{name} is answered")))
+        .await?;
     Ok(())
 }
 
 async fn count(session: &SessionHandle<redis::Client>, name: &str) -> Result<()> {
-    let edit = session.edit(Some(0), |draft| {
-        let count = crate::work::count_of(draft);
+    let edit = session.edit(Some(0), |edit| {
+        let count = crate::work::count_of(edit);
         let patch = json!({"count": count + 1, "names": {name: count}});
-        Ok(Some(request::meta(draft.key, &patch, draft.write)))
+        Ok(Some(edit.meta(&patch)))
     });
     edit.await.map(|_| ())
 }
@@ -80,11 +82,11 @@ async fn count(session: &SessionHandle<redis::Client>, name: &str) -> Result<()>
 async fn two_hundred_messages_of_a_hundred_tasks() {
     let server = Server::start();
     let session = store(client(&server))
-        .create(Create::new().limit("maxlen", 0))
+        .create(Create::new().limit(Limit::MaxLen, 0))
         .await
         .expect("a session");
     tokio::task::block_in_place(|| run(&server, &session, "talk"));
-    let texts = texts(&session.messages(Range::all()).await.expect("the messages"));
+    let texts = texts(&session.messages(MessageQuery::all()).await.expect("the messages"));
     let seqs: Vec<u64> = texts.iter().map(|(seq, _)| *seq).collect();
     assert_eq!(seqs, (1..=200).collect::<Vec<_>>());
     let places: BTreeMap<&str, usize> = texts

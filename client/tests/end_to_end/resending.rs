@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use redis::cluster::ClusterClient;
 use redis_session_client::{
-    AsyncSessionCommands, Connect, Create, Msg, NewEvent, Range, Retry, SessionError, SessionStore, Write, request,
+    AsyncSessionCommands, Connect, Create, MessageQuery, NewEvent, NewMessage, Retry, SessionError, SessionStore,
+    WriteOptions, request,
 };
 
 use redis_session_tests::{Server, wait_until};
@@ -48,7 +49,7 @@ fn store<C: Connect>(connect: C) -> SessionStore<C> {
 
 async fn what_may_be_repeated_is<C: Connect>(connect: impl Fn(&Fake) -> C) {
     let fake = that_hangs_up(3);
-    let append = Msg::user("hello").append().dedup("t1");
+    let append = NewMessage::user("hello").append().dedup("t1");
     assert_eq!(
         store(connect(&fake))
             .run(&request::append("k", append))
@@ -70,13 +71,13 @@ async fn what_may_not_is_not<C: Connect>(connect: impl Fn(&Fake) -> C) {
     let fake = that_hangs_up(3);
     let store = store(connect(&fake));
     let refused = [
-        store.run(&request::pop("k", 1, Write::new())).await.map(|_| ()),
+        store.run(&request::pop("k", 1, WriteOptions::new())).await.map(|_| ()),
         store
             .run(&request::event_add("k", NewEvent::new("e")))
             .await
             .map(|_| ()),
         store
-            .run(&request::append("k", Msg::user("without a token")))
+            .run(&request::append("k", NewMessage::user("without a token")))
             .await
             .map(|_| ()),
     ];
@@ -134,7 +135,7 @@ async fn a_reply_that_does_not_come_leaves_the_outcome_unknown() {
         ..patient()
     };
     let store = SessionStore::with_retry(one_server(&fake), "acme", retry);
-    let error = store.run(&request::pop("k", 1, Write::new())).await;
+    let error = store.run(&request::pop("k", 1, WriteOptions::new())).await;
     assert!(error.as_ref().is_err_and(SessionError::is_outcome_unknown), "{error:?}");
     wait_until("it was heard", || fake.heard("SESSION.POP") == 1);
     assert_eq!(store.run(&request::len("k")).await.expect("a reply in the end"), 1);
@@ -154,7 +155,9 @@ async fn a_server_that_starts_or_loads_is_waited_for() {
             false => Answer::Say(format!("-{refusal}\r\n").into_bytes()),
             true => Answer::say("*0\r\n"),
         });
-        let popped = store(one_server(&fake)).run(&request::pop("k", 1, Write::new())).await;
+        let popped = store(one_server(&fake))
+            .run(&request::pop("k", 1, WriteOptions::new()))
+            .await;
         assert!(popped.expect("it comes back").is_empty(), "{refusal}");
         assert_eq!(
             fake.heard("SESSION.POP"),
@@ -165,17 +168,19 @@ async fn a_server_that_starts_or_loads_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_is_tried_until_patience_is_over() {
-    let port = redis_session_tests::server::free_port();
+async fn a_server_that_is_not_there_any_more_is_tried_until_patience_is_over() {
+    let server = Server::start();
     let retry = Retry {
         patience: Duration::from_millis(50),
+        trust: Duration::ZERO,
         ..Retry::default()
     };
-    let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
-    let error = SessionStore::with_retry(client.clone(), "acme", retry)
-        .run(&request::pop("k", 1, Write::new()))
-        .await
-        .expect_err("nobody is there");
+    let client = redis::Client::open(server.url()).expect("a URL");
+    let store = SessionStore::with_retry(client.clone(), "acme", retry);
+    assert_eq!(store.run(&request::len("k")).await.expect("it is there"), 0);
+    server.kill();
+    let pop = request::pop("k", 1, WriteOptions::new());
+    let error = store.run(&pop).await.expect_err("nobody is there");
     let SessionError::Redis(refused) = &error else {
         panic!("{error:?}")
     };
@@ -208,7 +213,7 @@ async fn a_connection_that_is_lost_says_so() {
         .await
         .expect("a connection");
     let error = connection
-        .session_range("k", Range::all())
+        .session_range("k", MessageQuery::all())
         .await
         .expect_err("it hung up");
     assert!(error.is_transient() && error.is_outcome_unknown(), "{error:?}");

@@ -1,7 +1,7 @@
 //! In a cluster each command goes straight to the node of its key: no node ever says `MOVED`.
 
 use redis_session_client::route::{Node, RouteError, Router};
-use redis_session_client::{AsyncSessionCommands, Msg, SessionCommands, key_slot, request};
+use redis_session_client::{AsyncSessionCommands, NewMessage, SessionCommands, key_slot, request};
 use redis_session_tests::{Cluster, Server, text};
 
 use crate::commands;
@@ -79,7 +79,7 @@ fn a_router_reaches_every_node_at_once_and_follows_keys_that_move() {
     }
     forget(&cluster);
     let append = |key: &String| {
-        let append = request::append(key, Msg::user("hello")).command().cmd().clone();
+        let append = request::append(key, NewMessage::user("hello")).command().cmd().clone();
         (key.clone(), vec![append, request::len(key).command().cmd().clone()])
     };
     let all: Vec<_> = keys.iter().map(append).collect();
@@ -137,7 +137,7 @@ fn what_is_refused_when_it_is_queued_is_what_a_transaction_says() {
         .expect("an answer");
     assert!(refused.expect_err("refused").to_string().contains("NO-SUCH-COMMAND"));
     // An error reply of a command that was executed is one of the replies.
-    let clear = request::clear("k", redis_session_client::Write::new())
+    let clear = request::clear("k", redis_session_client::WriteOptions::new())
         .command()
         .cmd()
         .clone();

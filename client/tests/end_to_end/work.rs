@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis_session_client::{
-    Connect, Create, Draft, EntryKind, Msg, Range, Result, SessionError, SessionHandle, SessionStore, StoredMessage,
-    ToolCall, request,
+    Connect, Create, Edit, EntryKind, Limit, MessageQuery, NewMessage, SessionError, SessionHandle,
+    SessionResult as Result, SessionStore, StoredMessage, ToolCall, request,
 };
 use serde_json::json;
 
@@ -49,7 +49,11 @@ impl Progress {
 /// Afterwards every message is there once, in the order of each writer; the follower has seen just that; both counts are exact.
 pub async fn goes_on_during<C: Connect>(store: SessionStore<C>, event: impl FnOnce(&SessionHandle<C>, &Progress)) {
     // One at a time, since in a cluster they are all in one slot. Appends that are sent again may come late.
-    let create = || Create::new().limit("maxlen", 0).limit("dedup-window", 1_000_000);
+    let create = || {
+        Create::new()
+            .limit(Limit::MaxLen, 0)
+            .limit(Limit::DedupWindow, 1_000_000)
+    };
     let talk = store.create(create()).await.expect("a session");
     let count = store.create(create()).await.expect("a session");
     let turns = store.create(create()).await.expect("a session");
@@ -77,8 +81,8 @@ pub async fn goes_on_during<C: Connect>(store: SessionStore<C>, event: impl FnOn
     progress.is_over.store(true, Ordering::SeqCst);
 
     let rounds = total(writers).await;
-    talk.append(Msg::user("end")).await.expect("an append");
-    let messages = talk.messages(Range::all()).await.expect("the messages");
+    talk.append(NewMessage::user("end")).await.expect("an append");
+    let messages = talk.messages(MessageQuery::all()).await.expect("the messages");
     each_once(&messages, &rounds);
     let followed = follower.await.expect("the follower");
     assert_eq!(followed, texts(&messages), "a follower sees everything once, in order");
@@ -130,11 +134,11 @@ async fn write<C: Connect>(writer: usize, session: SessionHandle<C>, progress: A
         let [question, call, result, answer] = contents(writer, round);
         let id = format!("{writer}-{round}");
         let tool = ToolCall::new(&id, "look_up", "{}");
-        session.append(Msg::user(question)).await.expect("an append");
+        session.append(NewMessage::user(question)).await.expect("an append");
         let called = json!({"role": "assistant", "content": call, "tool_calls": [tool]});
         let answered = json!({"role": "tool", "content": result, "tool_call_id": id});
         session.append([&called, &answered]).await.expect("an append");
-        session.append(Msg::assistant(answer)).await.expect("an append");
+        session.append(NewMessage::assistant(answer)).await.expect("an append");
         progress.appended.fetch_add(3, Ordering::SeqCst);
         round += 1;
         tokio::time::sleep(PACE).await;
@@ -143,8 +147,8 @@ async fn write<C: Connect>(writer: usize, session: SessionHandle<C>, progress: A
 }
 
 /// How far optimistic edits of `count` have come.
-pub fn count_of(draft: &Draft<'_>) -> u64 {
-    let count = draft.session.meta.get("count").and_then(|count| count.as_u64());
+pub fn count_of(edit: &Edit<'_>) -> u64 {
+    let count = edit.session.meta.get("count").and_then(|count| count.as_u64());
     count.unwrap_or(0)
 }
 
@@ -156,14 +160,14 @@ async fn add<C: Connect>(counter: usize, session: SessionHandle<C>, progress: Ar
     while !progress.is_over(round) {
         round += 1;
         until_known(|| {
-            session.edit(Some(0), |draft| {
-                let meta = &draft.session.meta;
+            session.edit(Some(0), |edit| {
+                let meta = &edit.session.meta;
                 if meta.get(&mark).and_then(|done| done.as_u64()) == Some(round) {
                     return Ok(None);
                 }
-                let count = count_of(draft);
+                let count = count_of(edit);
                 let patch = json!({"count": count + 1, &mark: round});
-                Ok(Some(request::meta(draft.key, &patch, draft.write)))
+                Ok(Some(edit.meta(&patch)))
             })
         })
         .await

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{SessionError, SessionId};
+use redis_session_client::{SessionError, SessionId};
 
 /// What a sink tells whoever started it. [`fmt::Display`] is a line for a log.
 ///
 /// ```
-/// use redis_session_client::bridge::SinkReport;
+/// use redis_session_sink::SinkReport;
 ///
 /// fn log(report: &SinkReport) {
 ///     match report {
@@ -16,7 +16,8 @@ use crate::{SessionError, SessionId};
 ///         trouble => eprintln!("{trouble}"),
 ///     }
 /// }
-/// # log(&SinkReport::Connected);
+/// log(&SinkReport::Connected);
+/// assert_eq!(SinkReport::Swept { sessions: 7, written: 1 }.to_string(), "swept 7 sessions, wrote 1");
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
@@ -106,7 +107,7 @@ impl fmt::Display for SinkReport {
 /// A setting of the server by which sessions may be missed.
 ///
 /// ```
-/// use redis_session_client::bridge::SinkWarning;
+/// use redis_session_sink::SinkWarning;
 ///
 /// assert!(SinkWarning::NotPublished.to_string().contains("session.publish"));
 /// ```
@@ -149,7 +150,7 @@ impl fmt::Display for SinkWarning {
 /// What can go wrong in a sink.
 ///
 /// ```
-/// use redis_session_client::bridge::SinkError;
+/// use redis_session_sink::SinkError;
 ///
 /// let error = SinkError::TimedOut("PostgreSQL");
 /// assert_eq!(error.to_string(), "PostgreSQL did not answer in time");

@@ -2,13 +2,20 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `reply.rs` | parts of replies |
 //! | `source.rs` | connections to one server, to servers under Sentinel, to a cluster |
 //! | `snapshot.rs` | how a session ended, and everything in it |
 //! | `postgres.rs` | the table |
 //! | `run.rs` | the order of things: subscribe, sweep, go on; and again |
 //! | `report.rs` | what it says |
+//!
+//! Addresses `rediss://…` need the feature `tokio-rustls-comp` or `tokio-native-tls-comp`, as for redis-rs.
+
+#![warn(missing_docs)]
+#![forbid(unsafe_code)]
 
 mod postgres;
+mod reply;
 mod report;
 mod run;
 mod snapshot;
@@ -46,7 +53,7 @@ const DEFAULT_SWEEP_INTERVAL: Duration = Duration::from_secs(300);
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let (server, postgres) = (redis_session_tests::Server::start(), redis_session_tests::Postgres::start());
 /// # let (redis_url, postgres_address) = (server.url(), postgres.address());
-/// use redis_session_client::bridge::{PostgresTarget, RedisSource, SinkReport, SnapshotSink};
+/// use redis_session_sink::{PostgresTarget, RedisSource, SinkReport, SnapshotSink};
 ///
 /// let source = RedisSource::single(redis::Client::open(redis_url)?);
 /// let target = PostgresTarget::new(&postgres_address)?;
@@ -70,6 +77,17 @@ pub struct SnapshotSink {
     options: Options,
 }
 
+impl fmt::Debug for SnapshotSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotSink")
+            .field("source", &self.source)
+            .field("target", &self.target)
+            .field("options", &self.options)
+            .finish()
+    }
+}
+
+#[derive(Debug)]
 struct Options {
     /// In lower case.
     failing: BTreeSet<String>,
@@ -82,10 +100,11 @@ impl SnapshotSink {
     /// A sink with the default settings.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
     /// let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// assert!(format!("{sink:?}").contains("session_snapshots"));
     /// # Ok(())
     /// # }
     /// ```
@@ -104,9 +123,13 @@ impl SnapshotSink {
     /// Which outcomes are failing, in place of [`FAILING_OUTCOMES`]. Upper and lower case are the same.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
-    /// # fn failing(sink: SnapshotSink) -> SnapshotSink {
-    /// sink.failing(["broke", "refused", "timed out"])
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
+    /// # let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// let sink = sink.failing(["broke", "refused", "timed out"]);
+    /// assert!(format!("{sink:?}").contains("timed out"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn failing<T: AsRef<str>>(mut self, outcomes: impl IntoIterator<Item = T>) -> SnapshotSink {
@@ -121,9 +144,13 @@ impl SnapshotSink {
     /// session, 5 µs in all. Where the server's grace asks for it, the sink sweeps more often, and says so.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
-    /// # fn often(sink: SnapshotSink) -> SnapshotSink {
-    /// sink.sweep_every(std::time::Duration::from_secs(30))
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
+    /// # let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// let sink = sink.sweep_every(std::time::Duration::from_secs(30));
+    /// assert!(format!("{sink:?}").contains("30s"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn sweep_every(mut self, interval: Duration) -> SnapshotSink {
@@ -134,9 +161,13 @@ impl SnapshotSink {
     /// Only sessions whose key matches this glob, as `KEYS` and `PSUBSCRIBE` understand it.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
-    /// # fn of_acme(sink: SnapshotSink) -> SnapshotSink {
-    /// sink.keys("session:{acme}:*")
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/")?);
+    /// # let sink = SnapshotSink::new(source, PostgresTarget::new("host=127.0.0.1 user=app")?);
+    /// let sink = sink.keys("session:{acme}:*");
+    /// assert!(format!("{sink:?}").contains("session:{acme}:*"));
+    /// # Ok(())
     /// # }
     /// ```
     pub fn keys(mut self, glob: impl Into<String>) -> SnapshotSink {
@@ -151,12 +182,17 @@ impl SnapshotSink {
     /// Outside a tokio runtime.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
     /// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
-    /// let handle = sink.start(|report| eprintln!("{report}"));
+    /// use redis_session_sink::SinkReport;
+    ///
+    /// let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    /// let handle = sink.start(move |report| drop(say.send(matches!(report, SinkReport::Interrupted { .. }))));
+    /// // Nobody is there: it says so, and tries again.
+    /// assert_eq!(said.recv().await, Some(true));
     /// handle.shutdown().await?;
     /// # Ok(())
     /// # }
@@ -172,12 +208,16 @@ impl SnapshotSink {
 /// A running sink. Dropped, it ends the sink without waiting for it.
 ///
 /// ```
-/// # use redis_session_client::bridge::SinkHandle;
-/// async fn end(handle: SinkHandle) {
-///     if let Err(error) = handle.shutdown().await {
-///         eprintln!("{error}");
-///     }
-/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use redis_session_sink::{PostgresTarget, RedisSource, SinkError, SinkHandle, SnapshotSink};
+/// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
+/// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
+/// let handle: SinkHandle = sink.start(|report| eprintln!("{report}"));
+/// assert!(!handle.is_finished());
+/// assert!(handle.shutdown().await.is_ok());
+/// # Ok(())
+/// # }
 /// ```
 pub struct SinkHandle {
     stop: watch::Sender<()>,
@@ -192,10 +232,21 @@ impl SinkHandle {
     /// [`SinkError::Ended`] if it had ended before.
     ///
     /// ```
-    /// # use redis_session_client::bridge::{SinkError, SinkHandle};
-    /// async fn end(handle: SinkHandle) -> Result<(), SinkError> {
-    ///     handle.shutdown().await
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SinkError, SinkHandle, SnapshotSink};
+    /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
+    /// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
+    /// let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+    /// let handle = sink.start(move |report| drop(say.send(report.to_string())));
+    /// handle.shutdown().await?;
+    /// let mut last = None;
+    /// while let Some(report) = said.recv().await {
+    ///     last = Some(report);
     /// }
+    /// assert_eq!(last.as_deref(), Some("stopped"));
+    /// # Ok(())
+    /// # }
     /// ```
     pub async fn shutdown(self) -> Result<(), SinkError> {
         let _ = self.stop.send(());
@@ -205,10 +256,15 @@ impl SinkHandle {
     /// Whether it has ended by itself, as it does only when the callback for reports panics.
     ///
     /// ```
-    /// # use redis_session_client::bridge::SinkHandle;
-    /// fn is_healthy(handle: &SinkHandle) -> bool {
-    ///     !handle.is_finished()
-    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redis_session_sink::{PostgresTarget, RedisSource, SinkError, SinkHandle, SnapshotSink};
+    /// # let nobody = RedisSource::single(redis::Client::open("redis://127.0.0.1:1/")?);
+    /// # let sink = SnapshotSink::new(nobody, PostgresTarget::new("host=127.0.0.1 port=1 user=app")?);
+    /// let handle = sink.start(|report| eprintln!("{report}"));
+    /// assert!(!handle.is_finished(), "a sink ends only when it is told to");
+    /// # Ok(())
+    /// # }
     /// ```
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()

@@ -228,9 +228,9 @@ async fn who_may_not_make_tables_may_write_to_one() {
          GRANT SELECT, INSERT ON session_snapshots TO writer",
     );
     let address = postgres.address().replace("user=postgres", "user=writer");
-    let source = redis_session_client::bridge::RedisSource::single(redis::Client::open(server.url()).unwrap());
-    let target = redis_session_client::bridge::PostgresTarget::new(&address).unwrap();
-    let running = Running::start(redis_session_client::bridge::SnapshotSink::new(source, target));
+    let source = redis_session_sink::RedisSource::single(redis::Client::open(server.url()).unwrap());
+    let target = redis_session_sink::PostgresTarget::new(&address).unwrap();
+    let running = Running::start(redis_session_sink::SnapshotSink::new(source, target));
     let _shown = shown_on_failure(&running);
     end(&server, "k", "broke");
     wait_for_rows(&postgres, 1);
@@ -254,8 +254,8 @@ async fn a_session_that_is_made_and_ended_again_is_another_row() {
     end(&server, "k", "broke");
     wait_for_rows(&postgres, 3);
     server.run("COPY k l");
-    let second = Running::start(redis_session_client::bridge::SnapshotSink::new(
-        redis_session_client::bridge::RedisSource::single(redis::Client::open(server.url()).unwrap()),
+    let second = Running::start(redis_session_sink::SnapshotSink::new(
+        redis_session_sink::RedisSource::single(redis::Client::open(server.url()).unwrap()),
         target(&postgres),
     ));
     second.wait_for("swept", 1);

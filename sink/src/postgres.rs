@@ -1,7 +1,7 @@
 //! The table: made if it is missing, asked what it has, given one row a session.
 
 use std::collections::HashSet;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, Socket};
 
-use super::SinkError;
-use super::snapshot::{Ended, Snapshot};
+use crate::SinkError;
+use crate::snapshot::{Ended, Snapshot};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a statement may take: long, because a session may be many megabytes.
@@ -27,16 +27,26 @@ type Connect = dyn Fn() -> BoxFuture<'static, Result<(Client, Driver), tokio_pos
 /// Which database a sink writes to, and which table.
 ///
 /// ```
-/// use redis_session_client::bridge::PostgresTarget;
+/// use redis_session_sink::PostgresTarget;
 ///
 /// let target = PostgresTarget::new("host=/run/postgresql dbname=app user=app")?.table("archive.session_snapshots")?;
-/// # Ok::<(), redis_session_client::bridge::SinkError>(())
+/// assert_eq!(format!("{target:?}"), r#"PostgresTarget { table: "\"archive\".\"session_snapshots\"", .. }"#);
+/// # Ok::<(), redis_session_sink::SinkError>(())
 /// ```
 #[derive(Clone)]
 pub struct PostgresTarget {
     connect: Arc<Connect>,
     /// Each part in double quotes.
     table: String,
+}
+
+/// Without the address, which may hold a password.
+impl fmt::Debug for PostgresTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresTarget")
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PostgresTarget {
@@ -46,7 +56,7 @@ impl PostgresTarget {
     /// An address that cannot be read.
     ///
     /// ```
-    /// # use redis_session_client::bridge::PostgresTarget;
+    /// # use redis_session_sink::PostgresTarget;
     /// assert!(PostgresTarget::new("postgresql://app@127.0.0.1/app").is_ok());
     /// assert!(PostgresTarget::new("port=many").is_err());
     /// ```
@@ -57,10 +67,11 @@ impl PostgresTarget {
     /// A database with TLS, by one of the crates that bring it to tokio-postgres.
     ///
     /// ```
-    /// # use redis_session_client::bridge::PostgresTarget;
+    /// # use redis_session_sink::PostgresTarget;
     /// let config: tokio_postgres::Config = "host=db.example.com user=app sslmode=require".parse()?;
     /// # let tls = tokio_postgres::NoTls;
     /// let target = PostgresTarget::with_tls(config, tls);
+    /// assert!(format!("{target:?}").contains("session_snapshots"));
     /// # Ok::<(), tokio_postgres::Error>(())
     /// ```
     pub fn with_tls<T>(mut config: Config, tls: T) -> PostgresTarget
@@ -92,11 +103,11 @@ impl PostgresTarget {
     /// [`SinkError::BadOption`] for a name that no table can have.
     ///
     /// ```
-    /// # use redis_session_client::bridge::PostgresTarget;
+    /// # use redis_session_sink::PostgresTarget;
     /// let target = PostgresTarget::new("host=127.0.0.1")?;
     /// assert!(target.clone().table("archive.failed").is_ok());
     /// assert!(target.table("").is_err());
-    /// # Ok::<(), redis_session_client::bridge::SinkError>(())
+    /// # Ok::<(), redis_session_sink::SinkError>(())
     /// ```
     pub fn table(mut self, name: &str) -> Result<PostgresTarget, SinkError> {
         self.table = quoted(name).ok_or_else(|| SinkError::BadOption(format!("{name:?} is no name of a table")))?;
@@ -104,7 +115,7 @@ impl PostgresTarget {
     }
 
     /// Connects anew and makes the table if it is missing.
-    pub(super) async fn open(&self) -> Result<Table, SinkError> {
+    pub(crate) async fn open(&self) -> Result<Table, SinkError> {
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, (self.connect)()).await;
         let (client, driver) = connected.map_err(|_| SinkError::TimedOut("PostgreSQL"))??;
         let mut table = Table {
@@ -129,7 +140,7 @@ fn quoted(name: &str) -> Option<String> {
 }
 
 /// How a session was written.
-pub(super) enum Inserted {
+pub(crate) enum Inserted {
     Now,
     /// By another sink, or before a connection broke.
     Already,
@@ -138,7 +149,7 @@ pub(super) enum Inserted {
 }
 
 /// A connection to the table.
-pub(super) struct Table {
+pub(crate) struct Table {
     client: Client,
     /// Ends with the connection, and knows why.
     driver: Option<Driver>,
@@ -190,7 +201,7 @@ impl Table {
     }
 
     /// Which of these are in the table.
-    pub(super) async fn known(&mut self, ended: &[Ended]) -> Result<HashSet<Identity>, SinkError> {
+    pub(crate) async fn known(&mut self, ended: &[Ended]) -> Result<HashSet<Identity>, SinkError> {
         let ids: Vec<String> = ended.iter().map(|ended| ended.session_id.to_string()).collect();
         let statement = format!(
             "SELECT session_id::text, checkpoint_id, (extract(epoch FROM closed_at) * 1000)::bigint
@@ -206,7 +217,7 @@ impl Table {
     }
 
     /// Writes a session, unless it is there.
-    pub(super) async fn insert(
+    pub(crate) async fn insert(
         &mut self,
         key: &[u8],
         ended: &Ended,
@@ -302,9 +313,9 @@ async fn within<T>(answer: impl Future<Output = T>) -> Result<T, SinkError> {
 }
 
 /// The key of a row: session, checkpoint, time of closing in Unix milliseconds.
-pub(super) type Identity = (String, i64, i64);
+pub(crate) type Identity = (String, i64, i64);
 
-pub(super) fn identity(ended: &Ended) -> Identity {
+pub(crate) fn identity(ended: &Ended) -> Identity {
     (
         ended.session_id.to_string(),
         i64::try_from(ended.checkpoint_id).unwrap_or(i64::MAX),
@@ -321,7 +332,7 @@ fn is_taken(error: &tokio_postgres::Error) -> bool {
 
 /// Whether PostgreSQL took offence at what was to be written, and not at the circumstances: class 22 is data, 23 a constraint and P0 a
 /// trigger of somebody's own, 54 a limit.
-pub(super) fn is_about_data(error: &tokio_postgres::Error) -> bool {
+pub(crate) fn is_about_data(error: &tokio_postgres::Error) -> bool {
     let about_data = |code: &SqlState| {
         ["22", "23", "54", "P0"]
             .iter()

@@ -1,5 +1,6 @@
 //! Where the sessions are: one server, servers under Sentinel, or a cluster. Connections for commands and for notifications.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo, Pipeline, Value};
+use redis_session_client::tolerant;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::SinkError;
-use crate::value::{self, Mode};
+use crate::SinkError;
+use crate::reply::{array, expected, unexpected};
 
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,11 +28,13 @@ const MAX_WAITING: usize = 10_000;
 /// Where a sink finds the sessions.
 ///
 /// ```
-/// use redis_session_client::bridge::RedisSource;
+/// use redis_session_sink::RedisSource;
 ///
 /// # fn main() -> redis::RedisResult<()> {
 /// let one = RedisSource::single(redis::Client::open("redis://127.0.0.1/0")?);
 /// let cluster = RedisSource::cluster(["redis://10.0.0.1/", "redis://10.0.0.2/"])?;
+/// assert_eq!(format!("{one:?}"), "RedisSource(127.0.0.1:6379)");
+/// assert_eq!(format!("{cluster:?}"), "RedisSource(cluster 10.0.0.1:6379 10.0.0.2:6379)");
 /// # Ok(())
 /// # }
 /// ```
@@ -45,12 +49,28 @@ enum Kind {
     },
 }
 
+/// The addresses, without passwords. redis-rs does not show those of sentinels.
+impl fmt::Debug for RedisSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = |client: &Client| client.get_connection_info().addr().to_string();
+        let shown = match &self.0 {
+            Kind::Single(client) => address(client),
+            Kind::Sentinel(_) => "sentinel".to_owned(),
+            Kind::Cluster { nodes, .. } => nodes
+                .iter()
+                .fold("cluster".to_owned(), |shown, node| shown + " " + &address(node)),
+        };
+        write!(f, "RedisSource({shown})")
+    }
+}
+
 impl RedisSource {
     /// One server, and the database that the client selects.
     ///
     /// ```
-    /// # use redis_session_client::bridge::RedisSource;
+    /// # use redis_session_sink::RedisSource;
     /// let source = RedisSource::single(redis::Client::open("redis://127.0.0.1/3")?);
+    /// assert_eq!(format!("{source:?}"), "RedisSource(127.0.0.1:6379)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn single(client: Client) -> RedisSource {
@@ -60,12 +80,13 @@ impl RedisSource {
     /// Whichever server the sentinels call the primary, and the database that the client selects.
     ///
     /// ```
-    /// # use redis_session_client::bridge::RedisSource;
+    /// # use redis_session_sink::RedisSource;
     /// use redis::sentinel::{SentinelClient, SentinelServerType};
     ///
     /// let sentinels = vec!["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
     /// let client = SentinelClient::build(sentinels, String::from("main"), None, SentinelServerType::Master)?;
     /// let source = RedisSource::sentinel(client);
+    /// assert_eq!(format!("{source:?}"), "RedisSource(sentinel)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn sentinel(client: SentinelClient) -> RedisSource {
@@ -78,8 +99,9 @@ impl RedisSource {
     /// An address that cannot be read, or none at all.
     ///
     /// ```
-    /// # use redis_session_client::bridge::RedisSource;
-    /// let source = RedisSource::cluster(["rediss://:secret@10.0.0.1/", "rediss://:secret@10.0.0.2/"])?;
+    /// # use redis_session_sink::RedisSource;
+    /// let source = RedisSource::cluster(["redis://:secret@10.0.0.1/", "redis://:secret@10.0.0.2/"])?;
+    /// assert_eq!(format!("{source:?}"), "RedisSource(cluster 10.0.0.1:6379 10.0.0.2:6379)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn cluster<T: IntoConnectionInfo>(nodes: impl IntoIterator<Item = T>) -> redis::RedisResult<RedisSource> {
@@ -97,10 +119,11 @@ impl RedisSource {
     /// large a session may be.
     ///
     /// ```
-    /// # use redis_session_client::bridge::RedisSource;
+    /// # use redis_session_sink::RedisSource;
     /// let node = "redis://10.0.0.1/";
     /// let client = redis::cluster::ClusterClient::builder(vec![node]).retries(3).build()?;
     /// let source = RedisSource::cluster_with(client, vec![redis::Client::open(node)?]);
+    /// assert_eq!(format!("{source:?}"), "RedisSource(cluster 10.0.0.1:6379)");
     /// # Ok::<(), redis::RedisError>(())
     /// ```
     pub fn cluster_with(client: ClusterClient, nodes: Vec<Client>) -> RedisSource {
@@ -111,7 +134,7 @@ impl RedisSource {
     }
 
     /// Connects anew. The subscription stands before this returns: whatever a sweep finds from now on, nothing falls in between.
-    pub(super) async fn connect(&mut self, keys: &str) -> Result<(Commands, Subscription), SinkError> {
+    pub(crate) async fn connect(&mut self, keys: &str) -> Result<(Commands, Subscription), SinkError> {
         match &mut self.0 {
             Kind::Single(client) => connect_single(client, keys).await,
             Kind::Sentinel(sentinel) => {
@@ -134,7 +157,7 @@ impl RedisSource {
     }
 
     /// Whether another server is the primary now than the one connected to. A primary that was cut off may not know it.
-    pub(super) async fn has_moved(&mut self, commands: &Commands) -> Result<bool, SinkError> {
+    pub(crate) async fn has_moved(&mut self, commands: &Commands) -> Result<bool, SinkError> {
         match (&mut self.0, commands) {
             (Kind::Sentinel(sentinel), Commands::Single { address, .. }) => {
                 let client = within(sentinel.async_get_client()).await?;
@@ -198,7 +221,7 @@ struct Notification {
 }
 
 /// The keys of which a checkpoint was published, as they come.
-pub(super) struct Subscription {
+pub(crate) struct Subscription {
     sink: PubSubSink,
     waiting: mpsc::Receiver<Vec<u8>>,
     overflowed: tokio::sync::watch::Receiver<()>,
@@ -207,23 +230,23 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// The next key; nothing if the connection is gone.
-    pub(super) async fn next(&mut self) -> Option<Vec<u8>> {
+    pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         self.waiting.recv().await
     }
 
-    pub(super) fn next_waiting(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn next_waiting(&mut self) -> Option<Vec<u8>> {
         self.waiting.try_recv().ok()
     }
 
     /// Whether more came than can wait, since this was asked last.
-    pub(super) fn has_overflowed(&mut self) -> bool {
+    pub(crate) fn has_overflowed(&mut self) -> bool {
         let has = self.overflowed.has_changed().unwrap_or(false);
         self.overflowed.mark_unchanged();
         has
     }
 
     /// Asks the server for a sign of life: a connection whose other end is gone without a word stays silent, too.
-    pub(super) async fn check(&mut self) -> Result<(), SinkError> {
+    pub(crate) async fn check(&mut self) -> Result<(), SinkError> {
         within(self.sink.ping::<Value>()).await.map(drop)
     }
 }
@@ -236,7 +259,7 @@ impl Drop for Subscription {
 
 /// A connection for commands. Cloned freely: clones share it, and what they send travels together.
 #[derive(Clone)]
-pub(super) enum Commands {
+pub(crate) enum Commands {
     Single {
         connection: MultiplexedConnection,
         address: String,
@@ -246,7 +269,7 @@ pub(super) enum Commands {
 
 /// A place to scan.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// The server itself.
     Only,
     /// A primary of a cluster.
@@ -255,7 +278,7 @@ pub(super) enum Node {
 
 impl Commands {
     /// Sends a command to where this key is.
-    pub(super) async fn at_key(&mut self, cmd: Cmd, key: &[u8]) -> Result<Value, SinkError> {
+    pub(crate) async fn at_key(&mut self, cmd: Cmd, key: &[u8]) -> Result<Value, SinkError> {
         let reply = match self {
             Commands::Single { connection, .. } => connection.send_packed_command(&cmd).await,
             Commands::Cluster(connection) => connection.route_command(cmd, RoutingInfo::SingleNode(home(key))).await,
@@ -264,7 +287,7 @@ impl Commands {
     }
 
     /// Sends a transaction to where this key is, with all others in the same slot; the replies in order, errors among them.
-    pub(super) async fn transaction_at_key(&mut self, pipeline: Pipeline, key: &[u8]) -> Result<Vec<Value>, SinkError> {
+    pub(crate) async fn transaction_at_key(&mut self, pipeline: Pipeline, key: &[u8]) -> Result<Vec<Value>, SinkError> {
         // MULTI, each one's QUEUED, and EXEC, whose reply is the one that counts.
         let exec_at = pipeline.len() + 1;
         let replies = match self {
@@ -274,12 +297,12 @@ impl Commands {
         match replies?.into_iter().next() {
             Some(Value::Array(replies)) => Ok(replies),
             Some(Value::ServerError(error)) => Err(redis::RedisError::from(error).into()),
-            _ => Err(crate::SessionError::unexpected("no reply to EXEC").into()),
+            _ => Err(unexpected("EXEC", "no array")),
         }
     }
 
     /// Every place where sessions are.
-    pub(super) async fn nodes(&mut self) -> Result<Vec<Node>, SinkError> {
+    pub(crate) async fn nodes(&mut self) -> Result<Vec<Node>, SinkError> {
         let Commands::Cluster(connection) = self else {
             return Ok(vec![Node::Only]);
         };
@@ -288,12 +311,13 @@ impl Commands {
         let anywhere = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
         let told = connection.route_command(slots, anywhere).await?.extract_error()?;
         let mut primaries: Vec<(String, u16)> = Vec::new();
-        for range in value::array(told)? {
-            let [_, _, primary] = value::tuple(range)?;
-            let [host, port] = value::tuple(primary)?;
-            let port = u16::try_from(value::int(port)?)
-                .map_err(|_| crate::SessionError::unexpected("a port beyond 65535 in CLUSTER SLOTS"))?;
-            let host = value::optional(host, Mode::Strict, value::text)?.unwrap_or_default();
+        for range in array("CLUSTER SLOTS", told)? {
+            let primary = array("CLUSTER SLOTS", range)?.into_iter().nth(2);
+            let mut primary = array("CLUSTER SLOTS", primary.unwrap_or(Value::Nil))?.into_iter();
+            let (host, port) = (primary.next().and_then(tolerant::text), primary.next());
+            let port = port.and_then(|port| u16::try_from(tolerant::int(&port)?).ok());
+            let port = expected("CLUSTER SLOTS", port, "a node's port")?;
+            let host = host.unwrap_or_default();
             if !primaries.contains(&(host.clone(), port)) {
                 primaries.push((host, port));
             }
@@ -304,7 +328,7 @@ impl Commands {
             .collect())
     }
 
-    pub(super) async fn at_node(&mut self, cmd: Cmd, node: &Node) -> Result<Value, SinkError> {
+    pub(crate) async fn at_node(&mut self, cmd: Cmd, node: &Node) -> Result<Value, SinkError> {
         let reply = match (self, node) {
             (Commands::Single { connection, .. }, _) => connection.send_packed_command(&cmd).await,
             (Commands::Cluster(connection), Node::Only) => {

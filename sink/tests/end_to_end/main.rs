@@ -1,5 +1,4 @@
 //! Failed sessions into a real PostgreSQL: each once, whatever breaks meanwhile.
-#![cfg(feature = "postgres")]
 
 mod content;
 mod outages;
@@ -8,7 +7,7 @@ mod topologies;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redis_session_client::bridge::{PostgresTarget, RedisSource, SinkHandle, SinkReport, SnapshotSink};
+use redis_session_sink::{PostgresTarget, RedisSource, SinkHandle, SinkReport, SnapshotSink};
 use redis_session_tests::{Client, Postgres, Server, text, wait_until};
 
 /// A sink under test, and what it said.

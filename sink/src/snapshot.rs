@@ -1,32 +1,33 @@
 //! What is read from a session that ended: first how it ended, cheaply; then everything, as it is.
 
 use redis::{Cmd, Pipeline, Value};
+use redis_session_client::{SessionError, SessionId, Timestamp, tolerant};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::SinkError;
-use super::source::Commands;
-use crate::{SessionError, SessionId, Timestamp, value, value::Mode};
+use crate::SinkError;
+use crate::reply::{array, expected, text, unexpected};
+use crate::source::Commands;
 
 /// A closed session and the checkpoint that closed it. What makes a row of the table, and only one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Ended {
-    pub(super) session_id: SessionId,
-    pub(super) checkpoint_id: u64,
-    pub(super) closed_at: Timestamp,
-    pub(super) outcome: String,
+pub(crate) struct Ended {
+    pub(crate) session_id: SessionId,
+    pub(crate) checkpoint_id: u64,
+    pub(crate) closed_at: Timestamp,
+    pub(crate) outcome: String,
 }
 
 /// Everything of a session, as JSON to the byte.
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     /// What `SESSION.GET` replies.
-    pub(super) document: String,
+    pub(crate) document: String,
     /// An array of what `SESSION.EVENT RANGE` replies.
-    pub(super) events: String,
+    pub(crate) events: String,
     /// The checkpoint that closed it.
-    pub(super) checkpoint: String,
+    pub(crate) checkpoint: String,
     /// The recovery reference, if there is one at its conventional key.
-    pub(super) reference: Option<String>,
+    pub(crate) reference: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -45,7 +46,7 @@ struct Closing {
 }
 
 /// When the session at this key was closed, if there is one and it was. What else is at the key is no session and no error.
-pub(super) async fn closed_at(
+pub(crate) async fn closed_at(
     commands: &mut Commands,
     key: &[u8],
 ) -> Result<Option<(SessionId, Timestamp)>, SinkError> {
@@ -54,29 +55,33 @@ pub(super) async fn closed_at(
         reply => reply?,
     };
     let (mut id, mut closed_at) = (None, None);
-    for (name, field) in value::map(reply, Mode::Strict)? {
-        match name.as_str() {
-            "session_id" => id = Some(value::text(field, Mode::Strict)?.parse::<SessionId>()?),
-            "closed_at" => closed_at = value::optional(field, Mode::Strict, value::text)?,
+    for (name, field) in tolerant::pairs(reply) {
+        match name.as_slice() {
+            b"session_id" => id = Some(text("SESSION.INFO", field)?.parse::<SessionId>()?),
+            b"closed_at" if field != Value::Nil => closed_at = Some(text("SESSION.INFO", field)?),
             _ => {}
         }
     }
-    let id = id.ok_or_else(|| SessionError::unexpected("no session_id in SESSION.INFO"))?;
+    let id = expected("SESSION.INFO", id, "session_id")?;
     closed_at.map(|text| Ok((id, timestamp(&text)?))).transpose()
 }
 
 /// How a closed session ended: its newest checkpoint is the one that closed it, since it took no write afterwards.
-pub(super) async fn ended(commands: &mut Commands, key: &[u8]) -> Result<Option<Ended>, SinkError> {
+pub(crate) async fn ended(commands: &mut Commands, key: &[u8]) -> Result<Option<Ended>, SinkError> {
     let Some((session_id, closed_at)) = closed_at(commands, key).await? else {
         return Ok(None);
     };
     let list = commands
         .at_key(command("SESSION.CHECKPOINT", &[b"LIST", key]), key)
         .await?;
-    let Some(newest) = value::array(list)?.pop() else {
+    let Some(newest) = array("SESSION.CHECKPOINT LIST", list)?.pop() else {
         return Ok(None);
     };
-    let Closing { checkpoint_id, outcome } = value::json(newest, Mode::Strict)?;
+    let newest = expected("SESSION.CHECKPOINT LIST", tolerant::bytes(newest), "a checkpoint")?;
+    // Tolerantly, since an outcome may hold half a surrogate pair.
+    let newest = expected("SESSION.CHECKPOINT LIST", tolerant::json(&newest), "JSON")?;
+    let Closing { checkpoint_id, outcome } =
+        serde_json::from_value(newest).map_err(|error| unexpected("SESSION.CHECKPOINT LIST", error))?;
     Ok(outcome.map(|outcome| Ended {
         session_id,
         checkpoint_id,
@@ -86,7 +91,7 @@ pub(super) async fn ended(commands: &mut Commands, key: &[u8]) -> Result<Option<
 }
 
 /// Everything of the session at one moment; nothing if it is another one by now, or none.
-pub(super) async fn read(
+pub(crate) async fn read(
     commands: &mut Commands,
     key: &[u8],
     reference_key: Option<&[u8]>,
@@ -107,29 +112,30 @@ pub(super) async fn read(
     // What somebody else keeps at that key is no reference, and no reason to lose the session.
     let reference = next()
         .ok()
-        .and_then(|reply| value::text(reply, Mode::Strict).ok())
+        .and_then(|reply| text("GET", reply).ok())
         .filter(|text| serde_json::from_str::<&RawValue>(text).is_ok());
     if document == Value::Nil || checkpoint == Value::Nil {
         return Ok(None);
     }
-    let document = value::text(document, Mode::Strict)?;
-    let identity: Identity = serde_json::from_str(&document)
-        .map_err(|error| SessionError::unexpected(format_args!("{error} in SESSION.GET")))?;
+    let document = text("SESSION.GET", document)?;
+    let identity: Identity = serde_json::from_str(&document).map_err(|error| unexpected("SESSION.GET", error))?;
     if identity.session_id != ended.session_id || identity.closed_at != Some(ended.closed_at) {
         return Ok(None);
     }
-    let events = value::list(events, Mode::Strict, value::text)?;
+    let events = array("SESSION.EVENT RANGE", events)?.into_iter();
+    let events = events.map(|event| text("SESSION.EVENT RANGE", event));
+    let events = events.collect::<Result<Vec<String>, SinkError>>()?;
     Ok(Some(Snapshot {
         document,
         events: format!("[{}]", events.join(",")),
-        checkpoint: value::text(checkpoint, Mode::Strict)?,
+        checkpoint: text("SESSION.CHECKPOINT GET", checkpoint)?,
         reference,
     }))
 }
 
 impl Snapshot {
     /// All of it in one object, for where its parts cannot go.
-    pub(super) fn as_one(&self) -> String {
+    pub(crate) fn as_one(&self) -> String {
         format!(
             "{{\"document\":{},\"events\":{},\"checkpoint\":{},\"reference\":{}}}",
             self.document,
@@ -140,7 +146,7 @@ impl Snapshot {
     }
 }
 
-pub(super) fn command(name: &str, args: &[&[u8]]) -> Cmd {
+pub(crate) fn command(name: &str, args: &[&[u8]]) -> Cmd {
     let mut cmd = redis::cmd(name);
     args.iter().for_each(|arg| {
         cmd.arg(*arg);
@@ -148,8 +154,8 @@ pub(super) fn command(name: &str, args: &[&[u8]]) -> Cmd {
     cmd
 }
 
-fn timestamp(text: &str) -> Result<Timestamp, SessionError> {
-    text.parse().map_err(SessionError::unexpected)
+fn timestamp(text: &str) -> Result<Timestamp, SinkError> {
+    text.parse().map_err(|error| unexpected("SESSION.INFO", error))
 }
 
 #[cfg(test)]

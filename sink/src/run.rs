@@ -13,15 +13,16 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use redis_session_client::bridge::recovery_key;
+use redis_session_client::tolerant;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::postgres::{Inserted, Table, identity, is_about_data};
-use super::snapshot::{self, Ended, command};
-use super::source::{Commands, Node, Subscription};
-use super::{Options, RedisSource, SinkError, SinkReport, SinkWarning, SnapshotSink};
-use crate::bridge::recovery_key;
-use crate::value::{self, Mode};
+use crate::postgres::{Inserted, Table, identity, is_about_data};
+use crate::reply::{array, expected};
+use crate::snapshot::{self, Ended, command};
+use crate::source::{Commands, Node, Subscription};
+use crate::{Options, RedisSource, SinkError, SinkReport, SinkWarning, SnapshotSink};
 
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LAST_RETRY: Duration = Duration::from_secs(15);
@@ -67,7 +68,7 @@ struct Round {
     table: Table,
 }
 
-pub(super) async fn run(sink: SnapshotSink, report: Report, mut stop: watch::Receiver<()>) {
+pub(crate) async fn run(sink: SnapshotSink, report: Report, mut stop: watch::Receiver<()>) {
     let SnapshotSink {
         mut source,
         target,
@@ -231,11 +232,11 @@ impl Sink {
             scan.arg("MATCH").arg(&self.options.keys);
         }
         scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("rdsession");
-        let [cursor, keys] = value::tuple(commands.at_node(scan, node).await?)?;
-        Ok((
-            value::bytes(cursor)?,
-            value::list(keys, Mode::Strict, |key, _| value::bytes(key))?,
-        ))
+        let mut reply = array("SCAN", commands.at_node(scan, node).await?)?.into_iter();
+        let cursor = expected("SCAN", reply.next().and_then(tolerant::bytes), "a cursor")?;
+        let keys = array("SCAN", expected("SCAN", reply.next(), "keys")?)?.into_iter();
+        let keys = keys.map(|key| expected("SCAN", tolerant::bytes(key), "a key"));
+        Ok((cursor, keys.collect::<Result<_, _>>()?))
     }
 
     /// Which of these sessions are closed and failed. Most are neither, so first of all that is asked, of many at once.
@@ -384,6 +385,6 @@ async fn setting(commands: &mut Commands, name: &str) -> Option<String> {
         .at_node(command("CONFIG", &[b"GET", name.as_bytes()]), &Node::Only)
         .await
         .ok()?;
-    let (_, told) = value::map(reply, Mode::Strict).ok()?.into_iter().next()?;
-    value::text(told, Mode::Strict).ok()
+    let (_, told) = tolerant::pairs(reply).into_iter().next()?;
+    tolerant::text(told)
 }

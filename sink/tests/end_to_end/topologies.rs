@@ -1,7 +1,7 @@
 //! Servers that change their roles: Sentinel and cluster.
 
 use redis::sentinel::{SentinelClient, SentinelServerType};
-use redis_session_client::bridge::{RedisSource, SnapshotSink};
+use redis_session_sink::{RedisSource, SnapshotSink};
 use redis_session_tests::{Cluster, Postgres, Sentinel};
 
 use super::{Running, end, shown_on_failure, target, wait_for_rows};

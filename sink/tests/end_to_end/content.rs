@@ -1,6 +1,6 @@
 //! What PostgreSQL would rather not have: nothing of it is lost, and nothing of it keeps others out.
 
-use redis_session_client::bridge::{PostgresTarget, RedisSource, SnapshotSink};
+use redis_session_sink::{PostgresTarget, RedisSource, SnapshotSink};
 use redis_session_tests::{Postgres, Server, text};
 
 use super::{Running, end, rows, shown_on_failure, wait_for_rows};

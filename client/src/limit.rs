@@ -1,0 +1,102 @@
+//! The limits that a session has.
+
+use std::fmt;
+
+/// A limit of a session: a number, of which 0 means none (but for [`Limit::DedupWindow`], where it means that nothing is remembered).
+///
+/// ```
+/// # let server = redis_session_tests::Server::start();
+/// # let mut connection = redis::Client::open(server.url())?.get_connection()?;
+/// use redis_session_client::{Create, Limit, SessionCommands};
+///
+/// let create = Create::new().limit(Limit::MaxLen, 200).limit(Limit::EventTtl, 86_400);
+/// connection.session_create("session:1", create)?;
+/// let limits = connection.session_get("session:1", None)?.expect("it is there").limits;
+/// assert_eq!(limits.get(&Limit::MaxLen), Some(200));
+/// assert_eq!(limits.get(&Limit::EventTtl), Some(86_400));
+/// # Ok::<(), redis_session_client::SessionError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// `maxlen`: the messages of the window.
+    MaxLen,
+    /// `maxtokens`: their tokens.
+    MaxTokens,
+    /// `maxbytes`: the bytes of their bodies.
+    MaxBytes,
+    /// `maxage`: their age, in milliseconds.
+    MaxAge,
+    /// `event-maxlen`: the events.
+    EventMaxLen,
+    /// `event-ttl`: their age, in seconds.
+    EventTtl,
+    /// `dedup-window`: the tokens of appends that are remembered.
+    DedupWindow,
+    /// `max-checkpoints`: the checkpoints.
+    MaxCheckpoints,
+    /// `max-entities`: the entities.
+    MaxEntities,
+    /// `max-agents`: the agents.
+    MaxAgents,
+    /// One of another module's, by its name in `LIMIT`.
+    Other(String),
+}
+
+impl Limit {
+    /// Every limit that this version knows by a name of its own.
+    ///
+    /// ```
+    /// # use redis_session_client::Limit;
+    /// assert!(Limit::KNOWN.contains(&Limit::MaxLen));
+    /// ```
+    pub const KNOWN: [Limit; 10] = [
+        Limit::MaxLen,
+        Limit::MaxTokens,
+        Limit::MaxBytes,
+        Limit::MaxAge,
+        Limit::EventMaxLen,
+        Limit::EventTtl,
+        Limit::DedupWindow,
+        Limit::MaxCheckpoints,
+        Limit::MaxEntities,
+        Limit::MaxAgents,
+    ];
+
+    /// Its name in `LIMIT`, and in a document's limits.
+    ///
+    /// ```
+    /// # use redis_session_client::Limit;
+    /// assert_eq!(Limit::MaxLen.as_str(), "maxlen");
+    /// ```
+    pub fn as_str(&self) -> &str {
+        match self {
+            Limit::MaxLen => "maxlen",
+            Limit::MaxTokens => "maxtokens",
+            Limit::MaxBytes => "maxbytes",
+            Limit::MaxAge => "maxage",
+            Limit::EventMaxLen => "event-maxlen",
+            Limit::EventTtl => "event-ttl",
+            Limit::DedupWindow => "dedup-window",
+            Limit::MaxCheckpoints => "max-checkpoints",
+            Limit::MaxEntities => "max-entities",
+            Limit::MaxAgents => "max-agents",
+            Limit::Other(name) => name,
+        }
+    }
+}
+
+impl From<&str> for Limit {
+    fn from(name: &str) -> Limit {
+        let known = Limit::KNOWN
+            .into_iter()
+            .find(|limit| name.eq_ignore_ascii_case(limit.as_str()));
+        known.unwrap_or_else(|| Limit::Other(name.to_owned()))
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
