@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use redis::Value;
 use redis_session_client::request::{self, Request};
-use redis_session_client::{Range, Read, ReadCursor, ReadStep, SessionId, SessionInfo};
+use redis_session_client::{MessageQuery, ReadCursor, ReadOptions, ReadStep, SessionId, SessionInfo};
 
 use crate::connection::{self, read, Router};
 use crate::failure::{Failure, Result};
@@ -215,7 +215,7 @@ impl Follower {
             .unwrap_or(0);
         follower.learn(&info);
         if flags.last > 0 {
-            let last = request::range_with_meta(&follower.key, Range::newest(flags.last)).tolerant();
+            let last = request::range_with_meta(&follower.key, MessageQuery::newest(flags.last)).tolerant();
             let last = ask(router, &last)?;
             // Fewer than were asked for are all that there are, and so is what stands before them.
             let is_all = last.len() < flags.last as usize;
@@ -257,8 +257,8 @@ impl Follower {
         line + "\n"
     }
 
-    fn read(&self, count: u32) -> Read {
-        let read = Read::after(self.cursor.position()).count(count);
+    fn read(&self, count: u32) -> ReadOptions {
+        let read = ReadOptions::after(self.cursor.position()).count(count);
         match self.is_messages_only {
             true => read.messages(),
             false => read,

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use clap::Args;
 use redis::{Cmd, Value};
 use redis_session_client::tolerant::{array, bytes, int, pairs};
-use redis_session_client::{request, Range};
+use redis_session_client::{request, MessageQuery};
 use serde_json::{json, Map, Value as Json};
 
 use super::{Common, Importer, Item, ATTEMPTS};
@@ -309,7 +309,7 @@ fn remove(importer: &mut Importer, key: &[u8], history: &History) -> Result<()> 
     let mut there: HashSet<String> = HashSet::new();
     for page in 0.. {
         let begin = page * IN_A_PAGE;
-        let range = request::range(key, Range::indexes(begin, begin + IN_A_PAGE - 1));
+        let range = request::range(key, MessageQuery::indexes(begin, begin + IN_A_PAGE - 1));
         let bodies = importer.router.ask(&range)?.unwrap_or_default();
         let is_last = bodies.len() < IN_A_PAGE as usize;
         there.extend(bodies.iter().filter_map(|body| {

@@ -29,7 +29,7 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
         query = query.by_activity();
     }
     if let (true, Some(limit)) = (is_sorted_there, flags.limit) {
-        query = query.limit(0, u32::try_from(limit).unwrap_or(u32::MAX));
+        query = query.page(0, u32::try_from(limit).unwrap_or(u32::MAX));
     }
     let entries = match router.ask(&request::index_list(index, query))? {
         Ok(entries) => entries,

@@ -206,15 +206,15 @@ impl Entry {
 mod tests {
     use super::*;
     use redis::Value;
-    use redis_session_client::{request, Range, Read};
+    use redis_session_client::{request, MessageQuery, ReadOptions};
 
     fn entries(reply: Value) -> Vec<RawEntry> {
-        let request = request::read_raw("k", Read::after(0)).tolerant();
+        let request = request::read_raw("k", ReadOptions::after(0)).tolerant();
         request.read(reply).expect("read tolerantly")
     }
 
     fn messages(reply: Value) -> Vec<StoredMessage> {
-        let request = request::range_with_meta("k", Range::all()).tolerant();
+        let request = request::range_with_meta("k", MessageQuery::all()).tolerant();
         request.read(reply).expect("read tolerantly")
     }
 

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use redis_session_client::request::{self, Request};
-use redis_session_client::{tolerant, EventQuery, Range, SessionDocument, SessionId};
+use redis_session_client::{tolerant, EventQuery, MessageQuery, SessionDocument, SessionId};
 use serde_json::Value as Json;
 
 use super::entry::Entry;
@@ -24,9 +24,9 @@ impl Snapshot {
     /// Reads all of it, or the last messages and what was recorded among them.
     pub fn read(router: &mut Router, key: &[u8], last: Option<u32>) -> Result<Snapshot> {
         let get = request::get(key, Some(0)).tolerant();
-        let shown = last.map_or_else(Range::all, Range::newest);
+        let shown = last.map_or_else(MessageQuery::all, MessageQuery::newest);
         let messages = request::range_with_meta(key, shown).tolerant();
-        let malformed = request::range_with_meta(key, Range::all().malformed()).tolerant();
+        let malformed = request::range_with_meta(key, MessageQuery::all().malformed()).tolerant();
         let events = request::event_range(key, EventQuery::all());
         let commands = [get.command(), messages.command(), malformed.command(), events.command()];
         let replies = match router.transaction(&commands)? {

@@ -1,6 +1,6 @@
 //! What is known about a session, above its messages; its entities, below.
 
-use redis_session_client::{Entity, Timestamp};
+use redis_session_client::{Entity, Limit, Timestamp};
 use serde_json::{Map, Value as Json};
 
 use crate::session::entry::What;
@@ -98,12 +98,12 @@ fn messages(snapshot: &Snapshot) -> String {
 /// The bounds that there are.
 fn window(snapshot: &Snapshot) -> String {
     let limits = &snapshot.session.limits;
-    let bound = |name: &str| limits.get(name).filter(|bound| *bound > 0);
+    let bound = |limit: Limit| limits.get(&limit).filter(|bound| *bound > 0);
     let mut all = Vec::new();
-    all.extend(bound("maxlen").map(|n| format!("{} messages", grouped(n))));
-    all.extend(bound("maxtokens").map(|n| format!("{} tokens", grouped(n))));
-    all.extend(bound("maxbytes").map(|n| format!("{} bytes", grouped(n))));
-    all.extend(bound("maxage").map(|ms| {
+    all.extend(bound(Limit::MaxLen).map(|n| format!("{} messages", grouped(n))));
+    all.extend(bound(Limit::MaxTokens).map(|n| format!("{} tokens", grouped(n))));
+    all.extend(bound(Limit::MaxBytes).map(|n| format!("{} bytes", grouped(n))));
+    all.extend(bound(Limit::MaxAge).map(|ms| {
         format!(
             "no older than {}",
             time::duration(i64::try_from(ms).unwrap_or(i64::MAX))
@@ -113,7 +113,7 @@ fn window(snapshot: &Snapshot) -> String {
         true => "no bound".to_owned(),
         false => format!("at most {}", all.join(", ")),
     };
-    let pinned = limits.0.get("pin").and_then(Json::as_array).into_iter().flatten();
+    let pinned = snapshot.document["limits"]["pin"].as_array().into_iter().flatten();
     let pinned: Vec<&str> = pinned.filter_map(Json::as_str).collect();
     if !pinned.is_empty() {
         out += &format!("; pinned: {}", clean_line(&pinned.join(", ")));

@@ -130,12 +130,12 @@ pub fn is_failure(result: &str) -> bool {
 mod tests {
     use super::*;
     use redis::Value;
-    use redis_session_client::{request, Range};
+    use redis_session_client::{request, MessageQuery};
 
     fn message(seq: i64, body: &str) -> Entry {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let fields = vec![Value::Int(seq), Value::Int(0), text("x"), Value::Int(1), text(body)];
-        let range = request::range_with_meta("k", Range::all());
+        let range = request::range_with_meta("k", MessageQuery::all());
         let messages = range.read(Value::Array(vec![Value::Array(fields)]));
         Entry::of_message(messages.expect("a message").remove(0))
     }
