@@ -95,11 +95,11 @@ enum Command {
     Man(manual::ManFlags),
 }
 
-/// How a command ended that did its work.
+/// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Fine,
-    /// Something was skipped or set aside: an error where that was not to be expected, or `--strict` was given.
+    /// Something was left out, which the command reports as an error (of some commands only with `--strict`).
     Incomplete,
     Interrupted,
 }

@@ -14,7 +14,7 @@ pub fn watch() -> Result<()> {
     watch_and(|| eprintln!("stopping after what is in flight (again to stop at once)"))
 }
 
-/// As [`watch`], without a word: for programs that have nothing to finish.
+/// As [`watch`], without a message: for commands that have nothing to finish.
 pub fn watch_silently() -> Result<()> {
     watch_and(|| {})
 }

@@ -1,8 +1,8 @@
 //! `redis-session tail`: follows a session live.
 //!
-//! What is new is read in one `MULTI` with the session's id, so that a session that was deleted and made anew is noticed even if it has
-//! overtaken the last seq. In between a `SESSION.READ … BLOCK` waits. After a broken connection it goes on behind the last seq that was
-//! shown; what is gone by then comes as a gap.
+//! New entries are read in one `MULTI` with the session's id, so that another session at the key is noticed even if it has passed the last
+//! seq. In between, a `SESSION.READ … BLOCK` waits. After a lost connection it continues after the last seq that was shown; what was evicted
+//! meanwhile is shown as a gap.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,11 +25,11 @@ use crate::term::{self, output, time};
 use crate::transcript::Renderer;
 use crate::Outcome;
 
-/// How long a read waits: as long as a deleted session or a closed pipe may go unnoticed.
+/// How long a read blocks, and so how long a deleted session or a closed pipe may go unnoticed.
 const BLOCK: Duration = Duration::from_secs(3);
-/// A server that has not answered by then is gone, though the network does not say so.
+/// Timeout of replies: a server that has not replied by then is considered lost.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Entries of one reply.
+/// Entries requested at once.
 const PAGE: u32 = 500;
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub struct Flags {
     json: bool,
 }
 
-/// A line that is being written is written to its end before Ctrl-C ends the program.
+/// Whether a line is being written, which Ctrl-C must not cut off.
 static IS_WRITING: AtomicBool = AtomicBool::new(false);
 
 fn write_whole(text: &str) -> bool {
@@ -77,7 +77,7 @@ fn end_at_stop() -> Result<()> {
     })
 }
 
-/// Nobody will read what is written.
+/// Whether the reader of standard output has gone.
 #[cfg(unix)]
 fn is_pipe_closed() -> bool {
     use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -168,9 +168,9 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
 
 struct Follower {
     key: Vec<u8>,
-    /// What was read, and which gaps were told.
+    /// The position, and which gaps were shown.
     cursor: ReadCursor,
-    /// The last seq before the last step, to speak of.
+    /// The position before the last step, for messages.
     seq_before: u64,
     session_id: Option<SessionId>,
     alias: Option<String>,
@@ -178,7 +178,7 @@ struct Follower {
     is_messages_only: bool,
     is_gone: bool,
     is_closed: bool,
-    /// For whoever looks at standard error.
+    /// Lines for standard error.
     remarks: Vec<String>,
 }
 
@@ -265,7 +265,7 @@ impl Follower {
         }
     }
 
-    /// What is there now and was not shown yet.
+    /// Reads the entries that were not shown yet.
     fn step(&mut self, router: &mut Router) -> Result<Vec<Entry>> {
         // If it cannot be set, a silent network is noticed later.
         let _ = router.at_key(&self.key)?.set_read_timeout(Some(SILENCE));

@@ -1,4 +1,4 @@
-//! Commands to one server. Error replies are values; what is an error here ends the program.
+//! Sends commands to one server. Error replies are values; a `Failure` ends the program.
 
 use redis::{Cmd, Connection, RedisError, ServerError, Value};
 use redis_session_client::route;
@@ -8,7 +8,7 @@ use crate::failure::{Failure, Refusal, Result};
 /// A reply, or the error that the server replied.
 pub type Answer<T = Value> = std::result::Result<T, Refusal>;
 
-/// What this program asks of a connection.
+/// Commands over one connection, with this program's failures.
 pub trait Link {
     /// Sends one command.
     fn call(&mut self, command: &Cmd) -> Result<Answer>;

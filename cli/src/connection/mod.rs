@@ -1,7 +1,7 @@
 //! Connections, with the flags and the environment of redis-cli.
 //!
 //! ```text
-//!  mod.rs       the flags, and what they mean: where to connect, and as whom
+//!  mod.rs       the flags, and the target that they describe
 //!  link.rs      commands to one server; error replies are values
 //!  router.rs    one server, or the primaries of a cluster: each key goes where it is
 //!  scan.rs      SCAN, page by page
@@ -99,7 +99,7 @@ pub struct Flags {
     resp3: bool,
 }
 
-/// Where to connect, and as whom.
+/// An address with credentials and certificates.
 #[derive(Clone)]
 pub struct Target {
     info: ConnectionInfo,

@@ -9,7 +9,7 @@ use super::link::{lost, refusal, Answer};
 use super::{Flags, Target};
 use crate::failure::{Failure, Result};
 
-/// Connections to wherever keys are: one server, or the primaries of a cluster.
+/// Sends commands to the nodes that have their keys: one server, or the primaries of a cluster.
 pub struct Router {
     routes: route::Router<Connection, Failure>,
     target: Target,
@@ -165,7 +165,7 @@ impl Router {
     }
 }
 
-/// What `EXEC` replied; an error reply of any command is the answer.
+/// The replies within `EXEC`, or the first error reply among them.
 fn executed(answer: route::Answer) -> Result<Answer<Vec<Value>>> {
     let replies = answer.and_then(|replies| {
         let replies = tolerant::array(replies).into_iter();
@@ -182,7 +182,7 @@ fn executed(answer: route::Answer) -> Result<Answer<Vec<Value>>> {
     }
 }
 
-/// Reads a reply that is no error reply, or says that this program cannot.
+/// Reads a reply with the client's types; a failure if this program does not understand it.
 pub fn read<T>(request: &Request<T>, reply: Value) -> Result<T> {
     request.read(reply).map_err(|error| match error {
         SessionError::UnexpectedReply { command, reason } => Failure::Server(format!(

@@ -1,12 +1,12 @@
-//! `redis-session export`: values as lines of JSON, one a key, that `import jsonl` brings back as they were.
+//! `redis-session export`: writes keys as lines of JSON, which `import jsonl` restores exactly.
 //!
 //! ```text
-//!  SCAN TYPE … ─> MEMORY USAGE ─> MULTI PEXPIRETIME, TYPE, DUMP, SESSION.GET, … EXEC ─> line.rs ─> sink.rs
+//!  SCAN TYPE … ─> MEMORY USAGE ─> MULTI PEXPIRETIME, TYPE, DUMP, SESSION.GET, … EXEC ─> archive.rs ─> sink.rs
 //!                 (how many go together)                (a key is read at one moment)
 //! ```
 //!
-//! What is in memory is what one round trip brings: a few megabytes, or one value that is larger. A digest of each key stays, since SCAN
-//! may show a key twice, and an export that goes on has to know what is done.
+//! Memory holds the replies of one round trip: a few megabytes, or one larger value. It also keeps a digest of each key, because SCAN may
+//! return a key twice and a resumed export must know what is done.
 
 mod sink;
 
@@ -29,14 +29,14 @@ use crate::term::text::key_text;
 use crate::Outcome;
 use sink::Sink;
 
-/// Keys that SCAN looks at in one go: half a millisecond of the server's time.
+/// Keys that one SCAN looks at: about half a millisecond of the server's time.
 const PAGE: usize = 500;
 
-/// What is asked for in one round trip: so many keys, of so many bytes in the server's memory, but one at least.
+/// Bounds of one round trip: number of keys, and their bytes in the server's memory; at least one key.
 const KEYS_AT_ONCE: usize = 200;
 const BYTES_AT_ONCE: u64 = 2 * 1024 * 1024;
 
-/// A cluster whose slots move while it is walked is walked again, so often at most.
+/// How often a cluster is walked at most: again if slots moved meanwhile.
 const WALKS_AT_MOST: usize = 5;
 
 #[derive(Args, Debug)]
@@ -69,7 +69,7 @@ pub struct Flags {
     readable: bool,
 }
 
-/// What was exported.
+/// Number of values exported, by type.
 #[derive(Default)]
 struct Counts {
     sessions: u64,
@@ -122,7 +122,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
 }
 
 impl Exporter<'_> {
-    /// Everything that SCAN finds.
+    /// Exports everything that SCAN finds.
     fn walk(&mut self) -> Result<()> {
         for _ in 0..WALKS_AT_MOST {
             for node in self.router.nodes() {
@@ -160,7 +160,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// The keys that the command line names, and what is in the directories that it names.
+    /// Exports the keys and the directories with their sessions that the command line names.
     fn named(&mut self) -> Result<()> {
         let keys: Vec<Vec<u8>> = self.flags.keys.iter().map(key_of_argument).collect();
         self.progress.add_total(keys.len() as u64);
@@ -185,8 +185,8 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Exports those that are not done. What they are is known of what SCAN and directories tell; of those that are asked for by name it is
-    /// looked up, and said if they are not there.
+    /// Exports the keys that are not done yet. `kind` is their type where SCAN or a directory tells; otherwise it is looked up, and keys that
+    /// cannot be exported are reported.
     fn take(&mut self, mut keys: Vec<Vec<u8>>, kind: Option<Kind>) -> Result<()> {
         keys.retain(|key| self.done.insert(digest(key)));
         // Where the user may not ask for sizes, all keys are taken for large.
@@ -243,7 +243,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// What the keys hold that is to be exported. Of the others it is said why not.
+    /// The types of the keys that can be exported. The others are reported.
     fn kinds<'k>(&mut self, keys: &[&'k [u8]]) -> Result<Vec<(&'k [u8], Kind)>> {
         let commands = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
         let answers = self.router.calls(commands.collect())?;
@@ -321,7 +321,7 @@ impl Exporter<'_> {
     }
 }
 
-/// 128 bits, so that no two of a billion keys are taken for one.
+/// A digest of a key: 128 bits, so that no two of a billion keys have the same.
 fn digest(key: &[u8]) -> u128 {
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
@@ -331,7 +331,7 @@ fn digest(key: &[u8]) -> u128 {
     half(0) << 64 | half(1)
 }
 
-/// A key as the command line has it: bytes.
+/// The bytes of a key given on the command line.
 fn key_of_argument(argument: &std::ffi::OsString) -> Vec<u8> {
     argument.as_encoded_bytes().to_vec()
 }

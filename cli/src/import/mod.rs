@@ -210,7 +210,7 @@ impl Importer {
         Ok(Ok(opened))
     }
 
-    /// The session at a key, if there is one.
+    /// Reads the session at a key, if there is one.
     fn find(&mut self, key: &[u8]) -> Result<std::result::Result<Option<Opened>, Refusal>> {
         let found = self.router.ask(&request::get(key, Some(0)).tolerant())?;
         Ok(found.map(|session| {
@@ -229,8 +229,8 @@ impl Importer {
         }))
     }
 
-    /// Appends these, and moves the mark with them; `mark_after(n)` is that behind the first n. What the server refuses is skipped, and the
-    /// mark goes past it. False: somebody else wrote to the session, and it has to be looked at again.
+    /// Appends the items and moves the mark with them; `mark_after(n)` is the mark after the first n. Refused items are skipped, and the mark
+    /// passes them. Returns false if somebody else wrote to the session, which has to be read again.
     fn feed(
         &mut self,
         session: &mut Opened,
@@ -290,7 +290,7 @@ impl Importer {
         Ok(true)
     }
 
-    /// Moves the mark of an import.
+    /// The command that moves the mark of an import.
     fn mark(&self, session: &Opened, version: u64, mark: Json) -> Request<Value> {
         let patch = json!({ IMPORTED: { self.source: mark } }).to_string();
         let mut command = redis::cmd("SESSION.META");

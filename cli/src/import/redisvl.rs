@@ -33,7 +33,7 @@ use crate::term::text::key_text;
 
 const PAGE: usize = 500;
 
-/// Messages that are read at once, to see whether they are there.
+/// Messages read at once, to see which were imported.
 const IN_A_PAGE: i64 = 500;
 
 #[derive(Args, Debug)]
@@ -56,14 +56,14 @@ struct Entry {
     timestamp: f64,
     id: String,
     key: Vec<u8>,
-    /// Where it is.
+    /// The node that has it.
     node: Rc<Place>,
 }
 
 #[derive(Default)]
 struct History {
     entries: Vec<Entry>,
-    /// How long the longest of them lives; -1: for ever.
+    /// The longest time to live of its hashes; -1: for ever.
     ttl_ms: i64,
 }
 
@@ -91,7 +91,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// All hashes that look like messages, by name and tag.
+/// Finds all hashes that look like messages, by name and tag.
 fn find(importer: &mut Importer, flags: &Flags) -> Result<BTreeMap<(String, String), History>> {
     let mut found: BTreeMap<(String, String), History> = BTreeMap::new();
     for node in importer.router.nodes() {
@@ -226,7 +226,7 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
     Ok(())
 }
 
-/// How many of these the mark says were imported.
+/// The number of entries up to the mark, which were imported before.
 fn imported(entries: &[Entry], mark: &Json) -> usize {
     let Some(timestamp) = mark["timestamp"].as_f64() else {
         return 0;
@@ -268,7 +268,7 @@ fn import_some(importer: &mut Importer, session: &mut super::Opened, entries: &[
     importer.feed(session, None, &items, &|count| marks[count - 1].clone())
 }
 
-/// A hash as a message.
+/// Turns a hash into a message.
 fn body(fields: Vec<(Vec<u8>, Value)>) -> std::result::Result<Json, &'static str> {
     let mut texts: Map<String, Json> = Map::new();
     for (field, value) in fields {
@@ -304,7 +304,7 @@ fn body(fields: Vec<(Vec<u8>, Value)>) -> std::result::Result<Json, &'static str
     Ok(Json::Object(message))
 }
 
-/// Removes the hashes whose messages are in the session: what the mark says might be about a message that was refused, or came too late.
+/// Removes the hashes whose messages are in the session. The mark does not say which these are: it also passes refused messages.
 fn remove(importer: &mut Importer, key: &[u8], history: &History) -> Result<()> {
     let mut there: HashSet<String> = HashSet::new();
     for page in 0.. {

@@ -59,18 +59,18 @@ impl Flags {
     }
 }
 
-/// A file that is a session.
+/// A file that holds a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     path: PathBuf,
     scope: String,
-    /// Within its folder of sessions: what a file without a uuid is known by.
+    /// Its path within its folder of sessions, by which a file without a uuid is recognised.
     file: String,
     id: Option<Uuid>,
-    /// The first that is free or its own.
+    /// Aliases to try: the session gets the first that is free or its own.
     aliases: Vec<String>,
     is_autonamed: bool,
-    /// Of its name; None: that of the file.
+    /// The time in its name; `None`: the file's own time counts.
     created_at_ms: Option<i64>,
 }
 
@@ -99,7 +99,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// What is in a folder, sorted. A folder that is not there is empty.
+/// The sorted entries of a folder; none if it does not exist.
 fn list(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut entries: Vec<(String, PathBuf)> = entries
@@ -285,7 +285,7 @@ fn parse(text: &str) -> std::result::Result<Contents, String> {
     Ok(Contents { messages, meta })
 }
 
-/// Of the first messages of a file, to see whether they are still the same. It is kept in the session: FNV-1a, the same for ever.
+/// A digest of a file's first messages, to see whether they have changed. It is stored in the session, so it never changes: FNV-1a.
 fn digest(messages: &[Json]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -395,7 +395,7 @@ fn mark(file: &Found, messages: &[Json]) -> Json {
     json!({ "file": file.file, "messages": messages.len(), "digest": digest(messages) })
 }
 
-/// The file's session: made, or found again. None only in a dry run.
+/// Creates or finds the file's session. `None` only in a dry run.
 fn open(
     importer: &mut Importer,
     file: &Found,

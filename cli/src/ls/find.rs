@@ -1,4 +1,4 @@
-//! Where the rows come from.
+//! Reads the rows: from a directory, or from SCAN.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ use crate::session::locate::explain;
 use crate::stop;
 use crate::term::text::key_text;
 
-/// Keys that are asked about in one round trip, and that SCAN looks at in one go.
+/// Keys of one round trip, and of one SCAN.
 const KEYS_AT_ONCE: usize = 500;
 
-/// The sessions of a directory. The server sorts where it can, and then sends no more than is asked for.
+/// Lists the sessions of a directory. Where the server can sort, it also applies the limit.
 pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<Vec<Row>> {
     let sort = flags.order();
     let is_sorted_there = matches!(sort, Sort::Created | Sort::Activity);
@@ -58,7 +58,7 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
     Ok(rows)
 }
 
-/// Expiry and size, which a directory does not know.
+/// Adds expiries and sizes, which a directory does not know.
 fn look_up(router: &mut Router, index: &[u8], entries: &[DirectoryEntry], rows: &mut [Row]) -> Result<()> {
     let keys = entries.iter().map(|entry| directory::raw_key(router, index, entry));
     let keys: Vec<Vec<u8>> = keys.collect::<Result<_>>()?;
@@ -77,7 +77,7 @@ fn look_up(router: &mut Router, index: &[u8], entries: &[DirectoryEntry], rows: 
     Ok(())
 }
 
-/// A list without sizes is better than none.
+/// `MEMORY USAGE` of each key; `None` where it is refused, for a list without sizes is better than none.
 fn sizes(router: &mut Router, keys: &[Vec<u8>]) -> Result<Vec<Option<i64>>> {
     let commands = keys
         .iter()
@@ -86,7 +86,7 @@ fn sizes(router: &mut Router, keys: &[Vec<u8>]) -> Result<Vec<Option<i64>>> {
     Ok(answers.into_iter().map(|answer| int(&answer.ok()?)).collect())
 }
 
-/// Every session that SCAN finds, on one server or on all primaries; and how many of them may not be read.
+/// Lists every session that SCAN finds, on one server or on all primaries, and counts those that may not be read.
 pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flags) -> Result<(Vec<Row>, usize)> {
     let sort = flags.order();
     let most = limit(flags);
@@ -137,7 +137,7 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     Ok((rows, refused.len()))
 }
 
-/// Directories by name, and how many sessions are in them, where that may be asked.
+/// Lists directories and the number of their sessions; `None` where that may not be read.
 pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, Option<u64>)>> {
     let mut found = Vec::new();
     scan(router, "rdsessidx", flags.matching.as_deref(), |router, keys| {

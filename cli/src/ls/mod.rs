@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  row.rs     one session: from a directory's entry, or from SESSION.INFO
-//!  find.rs    where they come from, and the order they come in
+//!  find.rs    reads and sorts them
 //!  table.rs   rows that fit the terminal
 //! ```
 

@@ -1,4 +1,4 @@
-//! What is known of a session in a list.
+//! A session in a list.
 
 use std::cmp::Ordering;
 
@@ -11,11 +11,11 @@ use crate::term::time::iso;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// As text: bytes that are not UTF-8, and controls, as `\xNN`.
+    /// As text; control characters and bytes that are not UTF-8 as `\xNN`.
     pub key: String,
     pub id: String,
     pub alias: Option<String>,
-    /// The alias was made up by a program.
+    /// Whether the alias was made up by a program.
     pub is_autonamed: bool,
     pub state: String,
     pub messages: u64,
@@ -23,7 +23,7 @@ pub struct Row {
     pub active_at_ms: i64,
     /// `None`: never.
     pub expires_at_ms: Option<i64>,
-    /// `MEMORY USAGE`; `None` where it may not be asked.
+    /// `MEMORY USAGE`; `None` where the user may not ask for it.
     pub size_bytes: Option<i64>,
 }
 
@@ -44,7 +44,7 @@ impl Row {
         }
     }
 
-    /// From `SESSION.INFO`. `None`: it has no time at which it was created or active, so it is no session that this program knows.
+    /// From `SESSION.INFO`. `None`: the reply lacks a time that every session has.
     pub fn of_info(key: &[u8], info: &SessionInfo) -> Option<Row> {
         let text = |name: &str| info.text(name).map(str::to_owned);
         let time_ms = |name: &str| Some(info.text(name)?.parse::<Timestamp>().ok()?.ms());
@@ -62,7 +62,7 @@ impl Row {
         })
     }
 
-    /// The name under which people know it.
+    /// The alias, or the id where there is none.
     pub fn name(&self) -> &str {
         self.alias.as_deref().unwrap_or(&self.id)
     }
@@ -83,7 +83,7 @@ impl Row {
         clean_json(&row.to_string())
     }
 
-    /// The first in a list is the least.
+    /// Compares by a sort order, so that the row to list first is the least.
     pub fn compare(&self, other: &Row, sort: Sort) -> Ordering {
         let by = match sort {
             Sort::Created => other.created_at_ms.cmp(&self.created_at_ms),

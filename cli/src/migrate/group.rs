@@ -1,5 +1,4 @@
-//! Which keys may be one session, guessed by their types and names. What they are is for the server to say, which looks at types and
-//! shapes alone.
+//! Guesses by types and names which keys form one session. The server decides, by types and shapes alone.
 //!
 //! The rows of the layouts say which keys there are: `*` and `*:messages` of hash-list, `session:*` and `context:*` of motorhead. A key that
 //! is met may be any of them; what stands for `*` in its name gives the names of the others.
@@ -18,14 +17,14 @@ use redis_session_core::layout::{Format, KeyName, Kind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     Missing,
-    /// A type that layouts are made of.
+    /// A type that layouts use.
     Source(Kind),
     Session,
     Other,
 }
 
 impl Held {
-    /// By the word of `TYPE`.
+    /// Reads the reply to `TYPE`.
     pub fn named(word: &[u8]) -> Held {
         match word {
             b"none" => Held::Missing,
@@ -40,11 +39,11 @@ impl Held {
 
 pub type Key = Vec<u8>;
 
-/// Keys that may be one session, which is to be at the first of them.
+/// Keys that may form one session, which will be stored at the first of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub sources: Vec<(Key, Kind)>,
-    /// What is to be tried if the server refuses this.
+    /// Smaller groups to try if the server refuses this one.
     pub otherwise: Vec<Group>,
 }
 
@@ -56,7 +55,7 @@ impl Group {
         }
     }
 
-    /// Where the session is to be, and by what it is called.
+    /// The key of the session, unless it is stored elsewhere (`--to`).
     pub fn key(&self) -> &[u8] {
         &self.sources[0].0
     }
@@ -65,15 +64,15 @@ impl Group {
         self.sources.len() == 1
     }
 
-    /// Whether a session in this layout may be made of such keys.
+    /// Whether keys of these types may be one session in this layout.
     pub fn suits(&self, format: Format) -> bool {
         let kinds: Vec<Kind> = self.sources.iter().map(|(_, kind)| *kind).collect();
         format.suits(&kinds)
     }
 }
 
-/// The names that a session's first key may have, of whose keys one has this name: without one of its parts, or with `session` in place of
-/// the first.
+/// The names that the first key of a session may have if another of its keys is named so: without one of the parts between colons, or with
+/// `session` in place of the first part.
 fn like_first(key: &[u8]) -> Vec<Key> {
     let parts: Vec<&[u8]> = key.split(|byte| *byte == b':').collect();
     if parts.len() < 2 {
@@ -90,7 +89,7 @@ fn like_first(key: &[u8]) -> Vec<Key> {
     names
 }
 
-/// What the names of a session's keys may have in common, of which this is the one that the row calls `met`.
+/// The values that `*` may have if `key` is the key that the layout calls `met`.
 fn commons(format: Format, met: &KeyName, key: &[u8]) -> Vec<Key> {
     let mut commons: Vec<Key> = met.common(key).map(<[u8]>::to_vec).into_iter().collect();
     if met.or_like_first {
@@ -102,14 +101,14 @@ fn commons(format: Format, met: &KeyName, key: &[u8]) -> Vec<Key> {
     commons
 }
 
-/// A place that a key may have in a session: which key of which layout it is, and what stands for `*` in the names of the others.
+/// A role that a key may have: the layout, which of its keys it is, and the value of `*` in the names of the others.
 struct Place {
     format: Format,
     met: usize,
     common: Key,
 }
 
-/// The places that a key of this type may have in sessions of several keys.
+/// The roles that a key of this type may have in layouts of several keys.
 fn places(key: &[u8], kind: Kind) -> impl Iterator<Item = Place> + '_ {
     Format::all()
         .filter(|format| format.only_kind().is_none())
@@ -128,7 +127,7 @@ fn places(key: &[u8], kind: Kind) -> impl Iterator<Item = Place> + '_ {
 }
 
 impl Place {
-    /// The keys of the session that are there, `key` among them; nothing if one is missing that has to be.
+    /// The keys of the session that exist, `key` among them; `None` if a required one is missing.
     fn whole(&self, key: &[u8], held: &impl Fn(&[u8]) -> Held) -> Option<Vec<(Key, Kind)>> {
         let mut sources = Vec::new();
         for (place, name) in self.format.keys.iter().enumerate() {
@@ -146,7 +145,7 @@ impl Place {
     }
 }
 
-/// The other keys whose types say what this one may be part of.
+/// The keys whose types are needed to [`guess`] what this one belongs to.
 pub fn relatives(key: &[u8], held: Held) -> Vec<Key> {
     let Held::Source(kind) = held else { return Vec::new() };
     let others = |place: Place| {
@@ -161,10 +160,9 @@ pub fn relatives(key: &[u8], held: Held) -> Vec<Key> {
     names
 }
 
-/// What a key may be part of. `held` knows what is at the [`relatives`]. `None`: it is no session by any guess.
+/// Guesses the group that a key belongs to. `held` returns what is at the [`relatives`]. `None`: it cannot be a session.
 ///
-/// Whichever key of a group is met first, the guess is the same. A hash by itself is guessed to be one, too, where a layout is told by the
-/// fields of a hash.
+/// The guess is the same whichever key of a group comes first. A single hash is a guess, too, because its fields may tell its layout.
 pub fn guess(key: &[u8], here: Held, held: impl Fn(&[u8]) -> Held) -> Option<Group> {
     let Held::Source(kind) = here else { return None };
     let held = |name: &[u8]| if name == key { here } else { held(name) };
@@ -180,7 +178,7 @@ pub fn guess(key: &[u8], here: Held, held: impl Fn(&[u8]) -> Held) -> Option<Gro
     }
 }
 
-/// The session of several keys that a key may be part of: that of the most keys, and of as many that of the first layout.
+/// The largest session of several keys that a key may be part of; of equally large ones, that of the first layout.
 fn largest(key: &[u8], kind: Kind, held: impl Fn(&[u8]) -> Held) -> Option<Vec<(Key, Kind)>> {
     let wholes = places(key, kind).filter_map(|place| place.whole(key, &held));
     let wholes = wholes.filter(|sources| sources.len() > 1);
@@ -190,7 +188,7 @@ fn largest(key: &[u8], kind: Kind, held: impl Fn(&[u8]) -> Held) -> Option<Vec<(
     })
 }
 
-/// What is to be tried of these keys if together they are no session: all but one, else each by itself.
+/// The groups to try if these keys together are no session: all but one of them, or else each by itself.
 fn smaller(sources: &[(Key, Kind)]) -> Vec<Group> {
     let fewer = sources.iter().rev().find_map(|left_out| {
         let held = |name: &[u8]| {
@@ -209,8 +207,8 @@ fn smaller(sources: &[(Key, Kind)]) -> Vec<Group> {
     }
 }
 
-/// The keys one by one, as far as each may be a session in a layout in which all of them together are none. Hashes come last: they may still
-/// be waiting for keys that are named otherwise.
+/// The keys one by one, if a layout suits the key alone that does not suit all of them together. Hashes come last, because their events may
+/// have another name.
 fn parts(sources: &[(Key, Kind)]) -> Vec<Group> {
     let together = Group {
         sources: sources.to_vec(),
@@ -222,7 +220,7 @@ fn parts(sources: &[(Key, Kind)]) -> Vec<Group> {
     parts
 }
 
-/// Whether a line is spoken by somebody whom one expects, `Human: hi`. Logs have lines that look much the same.
+/// Whether a line begins with a known speaker, as in `Human: hi`. Log lines look similar.
 pub fn is_spoken_line(line: &[u8]) -> bool {
     const SPEAKERS: [&str; 9] = [
         "human",

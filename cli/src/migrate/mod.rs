@@ -6,9 +6,8 @@
 //!            report.rs <─ SESSION.MIGRATE <─ SESSION.MIGRATE … DRYRUN, where names made the guess
 //! ```
 //!
-//! The server does the work, a session a command; what passes through here is names and counts. What has been migrated is a session and is
-//! not met again, so a walk that was stopped is begun anew rather than resumed. A SCAN cursor is not kept: it means nothing to a server
-//! that was restarted or failed over.
+//! The server does the work, one command for each session; only names and counts pass through here. A migrated session is not touched again,
+//! so a stopped walk is simply started again. SCAN cursors are not kept: they mean nothing to a server that was restarted or failed over.
 
 mod group;
 mod report;
@@ -32,7 +31,7 @@ use crate::Outcome;
 use report::Report;
 use walk::{Settings, Shared, Walker};
 
-/// A cluster whose slots move while it is walked is walked again, so often at most.
+/// How often a cluster is walked at most: again if slots moved meanwhile.
 const WALKS_AT_MOST: usize = 5;
 
 #[derive(Args, Debug)]
@@ -126,7 +125,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
 }
 
-/// What one server has. A failure on the way is in the report, with what was done until then.
+/// Walks one server. The report holds what was done, and the failure that ended the walk, if any.
 fn walk_one(shared: &Shared<'_>, mut router: Router, node: Place) -> Report {
     let size = router.at(&node).and_then(|link| link.must(&redis::cmd("DBSIZE")));
     let size = size.ok().as_ref().and_then(int);

@@ -18,17 +18,16 @@ use crate::failure::{Refusal, Result};
 use crate::stop;
 use crate::term::progress::Progress;
 
-/// Keys that SCAN looks at in one go: half a millisecond of the server's time.
+/// Keys that one SCAN looks at: about half a millisecond of the server's time.
 const PAGE: usize = 500;
 
-/// What is in flight at once has so many elements at most, unless a single session has more: a server works off what it has read of one
-/// client before it turns to others.
+/// Elements in flight at most, unless a single session has more: a server finishes what it has read from one client before it serves others.
 const ELEMENTS_IN_FLIGHT: u64 = 5_000;
 
-/// So many bytes count as one element, should there be fewer elements than that.
+/// Bytes that count as one element, for values of few large elements.
 const BYTES_OF_AN_ELEMENT: u64 = 512;
 
-/// So much of a string is looked at to see whether it may be JSON.
+/// Bytes of a string that are read to see whether it may be JSON.
 const HEAD_BYTES: isize = 256;
 
 pub struct Settings {
@@ -41,19 +40,19 @@ pub struct Settings {
     pub max_elements: Option<u64>,
 }
 
-/// What all walks of a run have in common.
+/// What the walks of one run share.
 pub struct Shared<'a> {
     pub settings: Settings,
     pub progress: Progress,
-    /// Digests of the groups that were looked at and of the sessions that came of them: a group is met once with each of its keys. Keys that
-    /// stand alone are not remembered, for a database may have many of them.
+    /// Digests of the groups that were looked at and of their sessions: SCAN returns each key of a group. Single keys are not remembered,
+    /// because a database may have many of them.
     pub known: Mutex<HashSet<u128>>,
     pub target: &'a Target,
     pub is_cluster: bool,
 }
 
 impl Shared<'_> {
-    /// Whether it was not known before.
+    /// Remembers a digest; false if it was known.
     fn learn(&self, digest: u128) -> bool {
         self.known.lock().map_or(true, |mut known| known.insert(digest))
     }
@@ -69,7 +68,7 @@ impl Shared<'_> {
     }
 }
 
-/// 128 bits, so that no two of a billion keys are taken for one.
+/// A digest of names: 128 bits, so that no two of a billion keys have the same.
 fn digest(what: &str, names: &[&[u8]]) -> u128 {
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
@@ -93,19 +92,19 @@ struct Candidate {
     group: Group,
     /// In elements.
     weight: u64,
-    /// The first element of its list is a line that somebody says.
+    /// Whether the first element of its list is a spoken line.
     is_spoken: bool,
-    /// The server is asked first what it would do.
+    /// Whether to send `DRYRUN` first.
     is_asked_first: bool,
 }
 
 pub struct Walker<'a> {
     shared: &'a Shared<'a>,
     router: Router,
-    /// The node that is walked; keys that are not here, or not any more, are the router's.
+    /// The node that is walked. Commands for keys that moved away go through the router.
     node: Place,
     report: Report,
-    /// Hashes that may be sessions whose sorted set of events is still to be met, under a name of its own.
+    /// Hashes that may be sessions, whose sorted set of events may have a name that only SCAN finds.
     waiting: Vec<Key>,
     is_last_round: bool,
 }
@@ -198,7 +197,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// Whether a forced layout of one key takes this one for itself, whatever stands beside it.
+    /// Whether a forced layout of one key takes this key alone, whatever its relatives are.
     fn is_forced_alone(&self, held: Held) -> bool {
         let only = self.shared.settings.format.and_then(|format| format.only_kind());
         only.is_some_and(|only| held == Held::Source(only))
@@ -211,7 +210,7 @@ impl<'a> Walker<'a> {
         suits && !is_found && (group.is_alone() || self.shared.learn(of_group(group)))
     }
 
-    /// Whether this session was not counted yet. It is remembered where it will be met again.
+    /// Whether this session was not counted yet; remembers it if SCAN may return it again.
     fn is_news(&self, key: &[u8], is_alone: bool) -> bool {
         match is_alone && self.shared.settings.keep_to.is_none() {
             true => !self.shared.knows(of_session(key)),
@@ -230,7 +229,7 @@ impl<'a> Walker<'a> {
         Ok(held.collect())
     }
 
-    /// Sends all of them here, and to where they belong those whose keys are elsewhere.
+    /// Sends all requests to the walked node; those that are redirected are sent again by the router.
     fn send<T>(&mut self, requests: &[Request<T>]) -> Result<Vec<Answer<T>>> {
         let commands = requests.iter().map(|request| request.command().cmd());
         let answers = self.router.at(&self.node)?.call_all(commands)?;
@@ -242,7 +241,7 @@ impl<'a> Walker<'a> {
         answers.collect()
     }
 
-    /// What of these may be a session, by size and first elements. What is too large is skipped.
+    /// Reads sizes and first elements, and returns the groups that may be sessions. Groups that are too large are skipped.
     fn look_at(&mut self, groups: Vec<Group>) -> Result<Vec<Candidate>> {
         let mut requests = Vec::new();
         for (key, kind) in groups.iter().flat_map(|group| &group.sources) {
@@ -349,7 +348,7 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// Migrates them, a bounded number at a time. Returns what refused guesses fell apart into.
+    /// Migrates the candidates, a bounded number at a time. Returns the smaller groups to try in place of refused ones.
     fn migrate(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Group>> {
         let mut smaller = Vec::new();
         let mut candidates = candidates.into_iter().peekable();
@@ -413,7 +412,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// The session's key. None, and skipped, if that cannot be in one slot with all sources.
+    /// The session's key; `None`, and the group is skipped, if it is not in one slot with all sources.
     fn destination(&mut self, group: &Group) -> Option<Key> {
         let key = match &self.shared.settings.keep_to {
             None => group.key().to_vec(),
@@ -457,7 +456,7 @@ impl<'a> Walker<'a> {
         request::migrate(key, migrate).tolerant()
     }
 
-    /// Why something that the server would migrate is not.
+    /// Why a group is skipped although the server would migrate it.
     fn objection(&self, candidate: &Candidate, done: &Migrated) -> Option<String> {
         let is_forced = self.shared.settings.format.is_some();
         let found = Format::named(done.format.as_bytes());

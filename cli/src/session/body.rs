@@ -1,4 +1,4 @@
-//! What a message's body says. Bodies belong to clients, so this knows the shapes that clients use, and never insists on one.
+//! Reads message bodies for display. Clients choose their shape, so this knows the common ones and requires none.
 
 use redis_session_client::tolerant;
 use serde_json::{Map, Value as Json};
@@ -9,7 +9,7 @@ pub enum Part {
     Text(String),
     /// What the model thought before it spoke.
     Thinking(String),
-    /// What cannot be written: `image: https://…`, `file: a.pdf`.
+    /// What is not text: `image: https://…`, `file: a.pdf`.
     Named(String),
 }
 
@@ -18,7 +18,7 @@ pub enum Part {
 pub struct Call {
     pub id: String,
     pub name: String,
-    /// As an object where it is one, even if it was sent as a string.
+    /// An object where it is one, even if it was sent as a string of JSON.
     pub arguments: Json,
 }
 
@@ -36,12 +36,12 @@ pub struct Body {
     pub parts: Vec<Part>,
     pub calls: Vec<Call>,
     pub answers: Vec<Answer>,
-    /// The content was taken out, and why as far as was said.
+    /// Set if the content was redacted, with the reason if one was given.
     pub redacted: Option<Option<String>>,
 }
 
 impl Body {
-    /// From the bytes as they came. Whatever they are, something is shown.
+    /// Reads a body. What is not a JSON object becomes one text part.
     pub fn read(bytes: &str) -> Body {
         match tolerant::json(bytes.as_bytes()) {
             Some(Json::Object(body)) => Body::of(&body),
@@ -154,13 +154,13 @@ impl Body {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// Nothing but what tools answered.
+    /// Whether it holds nothing but tool results.
     pub fn is_answer_only(&self) -> bool {
         !self.answers.is_empty() && self.parts.is_empty() && self.calls.is_empty()
     }
 }
 
-/// As the server reads it.
+/// The role, as the module derives it.
 fn role(body: &Map<String, Json>) -> String {
     if let Some(role) = text(body, "role") {
         return role;
@@ -179,7 +179,7 @@ fn text(object: &Map<String, Json>, name: &str) -> Option<String> {
     Some(object.get(name)?.as_str()?.to_owned())
 }
 
-/// `{id, name, arguments}`, OpenAI's `{id, function: {name, arguments}}`, and what others write.
+/// Reads a tool call: `{id, name, arguments}`, OpenAI's `{id, function: {name, arguments}}`, and other shapes.
 fn call(call: &Json) -> Call {
     let function = call.get("function").unwrap_or(call);
     let first = |names: &[&str]| {
@@ -210,7 +210,7 @@ fn call(call: &Json) -> Call {
     }
 }
 
-/// A part that is no text, by its name and by where it is.
+/// Describes a part that is not text by its type and its location.
 fn named(kind: &str, object: &Map<String, Json>) -> String {
     let what = kind.trim_start_matches("input_").trim_end_matches("_url");
     let inner = object

@@ -6,8 +6,8 @@ use redis_session_client::DirectoryEntry;
 use crate::connection::Router;
 use crate::failure::Result;
 
-/// The key of an entry of `SESSION.INDEX LIST`. JSON is UTF-8: of a key that is not, it shows something like it, and the directory is asked
-/// for the bytes.
+/// Returns the key of an entry of `SESSION.INDEX LIST`. In JSON a key that is not UTF-8 has replacement characters; its bytes are looked up
+/// with `RESOLVE`.
 pub fn raw_key(router: &mut Router, index: &[u8], entry: &DirectoryEntry) -> Result<Vec<u8>> {
     let shown = || entry.key.as_bytes().to_vec();
     if !entry.key.contains(char::REPLACEMENT_CHARACTER) {

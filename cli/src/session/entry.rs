@@ -1,4 +1,4 @@
-//! What a session has recorded, for people: read tolerantly, so that what a newer module adds is passed over or shown as it came.
+//! Entries of a session for display, read tolerantly: what a newer module adds is skipped or shown as it is.
 
 use redis_session_client::{
     tolerant, Checkpoint, EntryKind, Event, RawEntry, ReadStep, SessionId, StoredMessage, Timestamp,
@@ -22,10 +22,10 @@ pub struct Entry {
 pub enum What {
     Message {
         body: Body,
-        /// Not known of a message that was followed.
+        /// `None` for messages of `SESSION.READ`, which does not report it.
         tokens: Option<u64>,
     },
-    /// What a migration has set aside.
+    /// An element that a migration set aside.
     Malformed(String),
     Event(Box<Event>),
     Checkpoint(Box<Checkpoint>),
@@ -38,13 +38,13 @@ pub enum What {
     Reset {
         session_id: SessionId,
     },
-    /// What this program does not know, by the word that the module has for it.
+    /// A kind of entry that this program does not know.
     Unknown {
         kind: String,
     },
 }
 
-/// Of a handoff: from whom, to whom, and the note.
+/// Sender, receiver and note of a handoff; `None` for other events.
 pub fn handoff(event: &Event) -> Option<(&str, &str, Option<&str>)> {
     let named = |name: &str| event.change_info.as_ref()?.get(name)?.as_str();
     (event.event_type == "handoff").then_some(())?;
@@ -62,7 +62,7 @@ pub fn change(event: &Event) -> Map<String, Json> {
     change
 }
 
-/// Bodies date themselves, and may say anything: within the calendar, sums of times cannot overflow.
+/// Clamps a time to the calendar, so that sums do not overflow: bodies may carry any time.
 fn sane(time: Timestamp) -> i64 {
     time.ms().clamp(-62_135_596_800_000, 253_402_300_799_999)
 }
@@ -160,7 +160,7 @@ impl Entry {
         }
     }
 
-    /// What it does to whoever follows the session.
+    /// What the entry does to a reader's cursor.
     pub fn step(&self) -> ReadStep {
         match self.what {
             What::Gap { to, .. } => ReadStep::Gap { to },

@@ -1,4 +1,4 @@
-//! Which session is meant, and what to say where there is none.
+//! Finds the session that the command line names, and explains why there is none.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use crate::connection::Router;
 use crate::failure::{Failure, Refusal, Result};
 use crate::term::text::key_text;
 
-/// A session by its key, or by what a directory calls it.
+/// Names a session by its key, or by an alias or id in a directory.
 #[derive(Args, Debug, Clone)]
 pub struct Which {
     /// Key of the session; with --index its alias or id
@@ -22,7 +22,7 @@ pub struct Which {
 }
 
 impl Which {
-    /// The key.
+    /// Looks up the key.
     pub fn find(&self, router: &mut Router) -> Result<Vec<u8>> {
         let name = self.name.as_encoded_bytes();
         let Some(index) = self.index.as_ref().map(|index| index.as_encoded_bytes()) else {
@@ -69,7 +69,7 @@ pub fn not_found(key: &[u8]) -> Failure {
     ))
 }
 
-/// What to do about an error reply to a read of this key.
+/// Turns an error reply to a read of this key into a failure that says what to do.
 pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
     if let Some(failure) = refusal.failure() {
         return failure;

@@ -14,14 +14,14 @@ use crate::failure::{Failure, Result};
 pub struct Snapshot {
     pub key: Vec<u8>,
     pub session: SessionDocument,
-    /// `SESSION.GET` without messages, as the server sent it: its members are in its order.
+    /// The same document as JSON, with its members in the server's order.
     pub document: Json,
-    /// In the order of their seqs: messages, events, checkpoints, and where some are missing.
+    /// Messages, events, checkpoints and gaps in the order of their seqs.
     pub entries: Vec<Entry>,
 }
 
 impl Snapshot {
-    /// Reads all of it, or the last messages and what was recorded among them.
+    /// Reads the whole session, or its last messages and what was recorded since the first of them.
     pub fn read(router: &mut Router, key: &[u8], last: Option<u32>) -> Result<Snapshot> {
         let get = request::get(key, Some(0)).tolerant();
         let shown = last.map_or_else(MessageQuery::all, MessageQuery::newest);
@@ -58,13 +58,13 @@ impl Snapshot {
         })
     }
 
-    /// Whether it is a list or JSON that only reads like a session.
+    /// Whether the key holds an older layout that the module reads as a session.
     pub fn is_older_layout(&self) -> bool {
         self.session.session_id == SessionId::unknown()
     }
 }
 
-/// The document as types and as it came; nothing where there is no session.
+/// Reads the reply to `SESSION.GET` as types and as JSON; `None` if there is no session.
 fn document(get: &Request<Option<SessionDocument>>, reply: Value) -> Result<Option<(SessionDocument, Json)>> {
     let json = match &reply {
         Value::Nil => return Ok(None),
@@ -79,7 +79,7 @@ fn document(get: &Request<Option<SessionDocument>>, reply: Value) -> Result<Opti
     }
 }
 
-/// Seqs are never reused, so what is missing was there once.
+/// Inserts a gap where seqs are missing: seqs are never reused, so something was there.
 fn with_gaps(entries: Vec<Entry>, first: u64, last: u64) -> Vec<Entry> {
     let mut out = Vec::with_capacity(entries.len());
     let mut next = first;

@@ -1,4 +1,4 @@
-//! What is known about a session, above its messages; its entities, below.
+//! The fields of a session, printed above its messages, and its entities, printed below.
 
 use redis_session_client::{Entity, Limit, Timestamp};
 use serde_json::{Map, Value as Json};
@@ -11,10 +11,10 @@ use crate::term::text::key_text;
 use crate::term::text::{clean_line, grouped, pad, shorten, width, wrap};
 use crate::term::time;
 
-/// Where the values of the header stand.
+/// The width of the labels.
 const LABEL_COLUMNS: usize = 12;
 
-/// Meta is the client's, and may be long.
+/// Lines shown of the meta, unless `--full` is given.
 const META_LINES: usize = 4;
 
 pub fn header(snapshot: &Snapshot, look: &Look) -> String {
@@ -95,7 +95,7 @@ fn messages(snapshot: &Snapshot) -> String {
     }
 }
 
-/// The bounds that there are.
+/// Describes the bounds of the window.
 fn window(snapshot: &Snapshot) -> String {
     let limits = &snapshot.session.limits;
     let bound = |limit: Limit| limits.get(&limit).filter(|bound| *bound > 0);
@@ -159,7 +159,7 @@ fn agents(snapshot: &Snapshot, look: &Look) -> String {
     names.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// The entities, the most recently mentioned first, in columns.
+/// Prints the entities in columns, the most recently mentioned first.
 pub fn entities(snapshot: &Snapshot, look: &Look) -> String {
     // In the order of the document, in which the client does not keep them: of equal times the later mentioned comes first.
     let ids = snapshot.document["entities_mentioned"]

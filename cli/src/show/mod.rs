@@ -1,4 +1,4 @@
-//! `redis-session show`: a conversation as people read it.
+//! `redis-session show`: prints a conversation.
 //!
 //! ```text
 //!  mod.rs      the flags, the page
@@ -77,7 +77,7 @@ fn page(snapshot: &Snapshot, look: &Look) -> String {
     out
 }
 
-/// The same for programs. Bodies are as they came, byte for byte.
+/// The session as one JSON document. Bodies are written byte for byte.
 fn document(snapshot: &Snapshot) -> String {
     let mut session = snapshot.document.clone();
     // They are among the entries.

@@ -16,14 +16,14 @@ pub mod progress;
 pub mod text;
 pub mod time;
 
-/// Columns of lines that nobody's terminal bounds: in a pipe.
+/// Columns to fill where there is no terminal.
 const COLUMNS_WITHOUT_TERMINAL: usize = 100;
-/// Narrower than this nothing is readable, and everything still has to work.
+/// Columns to fill at least.
 const COLUMNS_MIN: usize = 40;
-/// Longer lines are hard to follow with the eye.
+/// Columns to fill at most: longer lines are hard to read.
 const COLUMNS_MAX: usize = 120;
 
-/// The columns to fill: what was asked for, else the terminal's.
+/// The columns to fill: those asked for, or else the terminal's.
 pub fn columns(asked: Option<usize>) -> usize {
     let found = || {
         let terminal = console::Term::stdout()

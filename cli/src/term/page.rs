@@ -1,4 +1,4 @@
-//! How a page looks: the flags, and what follows from them.
+//! The flags that say how output looks, and the settings that follow from them.
 
 use clap::Args;
 
@@ -48,7 +48,7 @@ impl Page {
         Clock::new(self.utc)
     }
 
-    /// With everything folded.
+    /// The settings of a page, with tool calls folded and long texts shortened.
     pub fn look(&self) -> Look {
         Look {
             columns: super::columns(self.width.map(usize::from)),
@@ -63,7 +63,7 @@ impl Page {
     }
 }
 
-/// How a page looks: what the flags say, and what the terminal is.
+/// How output looks: width, colours, time zone, and what is shown in full.
 pub struct Look {
     pub columns: usize,
     pub paint: Paint,
@@ -76,7 +76,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// `── Entities ──────── 12 ──`
+    /// A rule with text in it: `── Entities ──────── 12 ──`.
     pub fn rule(&self, left: &str, right: &str) -> String {
         let taken = width(left) + width(right) + 9;
         let line = format!(

@@ -15,7 +15,7 @@ pub fn now_ms() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// ISO 8601, as times are in every reply of the server. What no calendar reaches is its milliseconds.
+/// ISO 8601, as in the module's replies; the milliseconds of times that no calendar reaches.
 pub fn iso(time_ms: i64) -> String {
     let text = redis_session_client::Timestamp::from_ms(time_ms).to_string();
     text.strip_suffix(" ms").map(str::to_owned).unwrap_or(text)
@@ -36,7 +36,7 @@ impl Clock {
         Clock { zone }
     }
 
-    /// What no calendar reaches is nothing.
+    /// `None` for times that no calendar reaches.
     fn at(&self, time_ms: i64) -> Option<Zoned> {
         let time = Timestamp::from_millisecond(time_ms).ok()?;
         Some(time.to_zoned(self.zone.clone()))
@@ -112,7 +112,7 @@ impl Clock {
     }
 }
 
-/// `12 min 4 s`: the two largest units that say something.
+/// A span in its two largest units: `12 min 4 s`.
 pub fn duration(span_ms: i64) -> String {
     let span_ms = span_ms.saturating_abs();
     let (large, small) = match span_ms {

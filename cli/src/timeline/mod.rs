@@ -1,9 +1,9 @@
-//! `redis-session timeline`: events and states of a session as a picture.
+//! `redis-session timeline`: draws the events and states of a session.
 //!
 //! ```text
 //!  mod.rs     the flags
 //!  model.rs   lanes, marks, states: what both forms are drawn from
-//!  scale.rs   where a time stands; long silences are left out
+//!  scale.rs   positions of times; long silences are left out
 //!  text.rs    for a terminal
 //!  svg/       for a page
 //! ```

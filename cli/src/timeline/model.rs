@@ -1,4 +1,4 @@
-//! What a timeline is made of: lanes, marks, states, and when.
+//! The data of a timeline: lanes, marks, states and their times.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::term::color::Mood;
 use crate::term::text::clean_line;
 use crate::term::text::key_text;
 
-/// More lanes than that nobody follows; what else there is shares the last.
+/// Number of lanes at most; further agents share the last.
 const LANES_MAX: usize = 14;
 
-/// The lane of what nobody in particular has done.
+/// The lane of events without an agent.
 const NOBODY: &str = "—";
 
 pub struct Timeline {
@@ -26,7 +26,7 @@ pub struct Timeline {
     pub end_ms: i64,
     /// Agents in the order in which they appear.
     pub lanes: Vec<String>,
-    /// In the order of their seqs, as is all below.
+    /// In the order of their seqs, as all lists below.
     pub marks: Vec<Mark>,
     pub handoffs: Vec<Handoff>,
     pub spans: Vec<Span>,
@@ -36,7 +36,7 @@ pub struct Timeline {
     pub is_closed: bool,
 }
 
-/// An event that is no handoff.
+/// An event other than a handoff.
 pub struct Mark {
     pub seq: u64,
     pub time_ms: i64,
@@ -56,7 +56,7 @@ pub struct Handoff {
     pub note: String,
 }
 
-/// A time in one state.
+/// A period in one state.
 pub struct Span {
     pub state: String,
     pub from_ms: i64,
@@ -131,7 +131,7 @@ fn details(event: &Event) -> String {
 }
 
 impl Timeline {
-    /// None where nothing was recorded at all.
+    /// Returns `None` if nothing was recorded.
     pub fn of(snapshot: &Snapshot) -> Option<Timeline> {
         let mut lanes = Lanes::default();
         let (mut marks, mut handoffs, mut flags, mut messages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -229,7 +229,7 @@ impl Timeline {
     }
 }
 
-/// The states one after the other. What was before the first known transition is where that came from.
+/// The states one after the other. Before the first transition, the state is the one it came from.
 fn spans(moves: &[(i64, String, String)], state: &str, begin_ms: i64, end_ms: i64) -> Vec<Span> {
     let mut out = Vec::new();
     let mut from_ms = begin_ms;

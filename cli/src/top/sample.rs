@@ -1,4 +1,4 @@
-//! What the servers say of themselves at one moment, and how fast it changes.
+//! `INFO` of every server at one moment, and the rates between two of them.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::connection::{Link, Place, Router};
 use crate::failure::Result;
 use crate::term::time::{iso, now_ms};
 
-/// What there is, and can be more or less: of `INFO session`, and of the server.
+/// Numbers that rise and fall, of `INFO session` and of the server.
 pub const GAUGES: [&str; 11] = [
     "active_sessions",
     "directories",
@@ -26,7 +26,7 @@ pub const GAUGES: [&str; 11] = [
     "instantaneous_ops_per_sec",
 ];
 
-/// What happened since the module was loaded.
+/// Numbers that only rise while the module is loaded.
 pub const COUNTERS: [&str; 10] = [
     "appended",
     "evicted",
@@ -46,12 +46,12 @@ pub struct Node {
     pub address: String,
     pub version: String,
     numbers: BTreeMap<&'static str, u64>,
-    /// Why there are no numbers.
+    /// Why there are no numbers of this server.
     pub failure: Option<String>,
 }
 
 impl Node {
-    /// 0 where an older module does not say it.
+    /// A number by its name; 0 where an older module does not report it.
     pub fn number(&self, name: &str) -> u64 {
         self.numbers.get(name).copied().unwrap_or(0)
     }
@@ -104,7 +104,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A server that does not answer is a node with a failure.
+    /// Asks every server. One that does not answer becomes a node with a failure.
     pub fn take(router: &mut Router) -> Result<Sample> {
         let nodes = router.nodes().into_iter().map(|node| {
             let name = router.name_of(&node);
@@ -133,7 +133,7 @@ impl Sample {
         })
     }
 
-    /// Why there is nothing to show at all.
+    /// Why no server answered; `None` if at least one did.
     pub fn failure(&self) -> Option<String> {
         let failures: Vec<&String> = self.nodes.iter().filter_map(|node| node.failure.as_ref()).collect();
         (failures.len() == self.nodes.len()).then(|| failures.first().map(|why| why.to_string()).unwrap_or_default())
@@ -151,7 +151,7 @@ fn info(router: &mut Router, node: &Place) -> Result<String> {
     Ok(tolerant::text(info).unwrap_or_default())
 }
 
-/// Per second.
+/// Changes per second between two samples.
 #[derive(Clone)]
 pub struct Rates {
     pub total: BTreeMap<&'static str, f64>,
@@ -225,7 +225,7 @@ impl State {
 
 #[cfg(test)]
 impl Sample {
-    /// What these nodes would tell; some do not answer.
+    /// A sample of servers with these replies to `INFO`; `None` stands for one that does not answer.
     pub fn of(infos: &[(String, Option<String>)]) -> Sample {
         let nodes = infos.iter().map(|(address, info)| {
             let mut node = Node::of_info(address.clone(), info.as_deref().unwrap_or("session_active_sessions:1"));

@@ -1,4 +1,4 @@
-//! How a sample looks: lines of text for so many columns.
+//! Renders a sample as lines of text that fit a number of columns.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use crate::term::color::{Paint, BAD, BOLD, BUSY, DIM, GOOD, NAME, WARN};
 use crate::term::text::{byte_size, grouped, pad, shorten, width};
 use crate::term::time::{duration, Clock};
 
-/// Wider than this, a line is hard to follow with the eye.
+/// The widest lines: longer ones are hard to read.
 const COLUMNS_MAX: usize = 110;
 const COLUMNS_MIN: usize = 40;
 const HISTORY_COLUMNS_MAX: usize = 60;
 const BAR_COLUMNS: usize = 30;
 
-/// Counters that are always shown, and what they are called; the others are shown once they are not 0.
+/// Counters and their titles. The first [`ALWAYS_SHOWN`] are always shown, the others once they are not 0.
 const SHOWN: [(&str, &str); 10] = [
     ("appended", "appended"),
     ("evicted", "evicted"),
@@ -165,7 +165,7 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     out
 }
 
-/// A share of one, as a bar and a gap behind it; nothing where there is no room.
+/// Draws a share of 1 as a bar, with a gap behind it; an empty string where there is no room.
 fn bar(share: f64, columns: usize, style: Style, paint: Paint) -> String {
     if columns < 8 {
         return String::new();
@@ -222,7 +222,7 @@ fn counters(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     out
 }
 
-/// `12,345`, `1.5`, and `0` for nothing at all.
+/// Formats a rate: `12,345`, `1.5`, and `0` for none.
 fn per_second(rate: f64) -> String {
     match rate {
         rate if rate <= 0.0 => "0".into(),
@@ -232,7 +232,7 @@ fn per_second(rate: f64) -> String {
     }
 }
 
-/// The newest rates, each as a column as high as it is beside the highest.
+/// Draws the newest rates as columns, each relative to the highest.
 fn sparks(history: &VecDeque<Rates>, name: &str, columns: usize) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let rates: Vec<f64> = history.iter().map(|rates| rates.of(name)).collect();
@@ -248,7 +248,7 @@ fn sparks(history: &VecDeque<Rates>, name: &str, columns: usize) -> String {
     rates.iter().map(height).collect()
 }
 
-/// A column of the nodes: its title, its width, and what stands in it.
+/// A column of the table of nodes: title, width, and the cell of a node.
 type OfNode = (&'static str, usize, fn(&Node, &dyn Fn(&str) -> f64) -> String);
 
 const OF_NODE: [OfNode; 8] = [

@@ -1,4 +1,4 @@
-//! Tool exchanges on a line or two: which answer is whose, and what of both is worth a line.
+//! Tool calls matched with their results, and both shortened to a line.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,19 +9,19 @@ use crate::session::body::Call;
 use crate::session::entry::{Entry, What};
 use crate::term::text::clean_line;
 
-/// Which answers are shown with their calls.
+/// Tool results by the calls that they answer.
 #[derive(Default)]
 pub struct Exchanges {
     /// By the seq of the calling message and the call's number in it.
     answers: HashMap<(u64, usize), String>,
-    /// Messages that say nothing but what stands with the calls already.
+    /// Messages that hold nothing but results that are shown with their calls.
     folded: HashSet<u64>,
-    /// The names of calls by their ids, for answers that come alone.
+    /// Tool names by call id, for results that are shown without their call.
     names: HashMap<String, String>,
 }
 
 impl Exchanges {
-    /// An answer belongs to the nearest earlier call of its id.
+    /// Matches each result with the nearest earlier call of its id.
     pub fn of(entries: &[Entry]) -> Exchanges {
         let mut out = Exchanges::default();
         let mut open: HashMap<&str, (u64, usize)> = HashMap::new();
@@ -50,7 +50,7 @@ impl Exchanges {
         out
     }
 
-    /// Remembers what the calls of an entry are called.
+    /// Remembers the tool names of an entry's calls.
     pub fn learn(&mut self, entry: &Entry) {
         if let What::Message { body, .. } = &entry.what {
             let calls = body.calls.iter().filter(|call| !call.id.is_empty());
@@ -72,7 +72,7 @@ impl Exchanges {
     }
 }
 
-/// `user_id: "mia", flights: [3]`, or what was sent in place of an object.
+/// A call's arguments on one line: `user_id: "mia", flights: [3]`, or whatever was sent in place of an object.
 pub fn arguments(call: &Call) -> String {
     match &call.arguments {
         Json::Null => String::new(),
@@ -99,7 +99,7 @@ pub fn short(result: &str) -> String {
     clean_line(&compact)
 }
 
-/// JSON in lines, anything else as it is.
+/// Indents JSON objects and arrays, and leaves anything else as it is.
 pub fn unfolded(text: &str) -> String {
     match tolerant::json(text.as_bytes()) {
         Some(json @ (Json::Object(_) | Json::Array(_))) => pretty(&json),
@@ -111,7 +111,7 @@ pub fn pretty(json: &Json) -> String {
     serde_json::to_string_pretty(json).unwrap_or_else(|_| json.to_string())
 }
 
-/// Whether a result tells of a failure.
+/// Whether a result looks like an error.
 pub fn is_failure(result: &str) -> bool {
     let begin = result.trim_start();
     let says = ["error", "exception", "traceback", "fatal"].iter().any(|word| {

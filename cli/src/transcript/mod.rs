@@ -1,4 +1,4 @@
-//! A conversation as people read it, one entry after the other: `show` renders all of one, `tail` what comes.
+//! Renders a conversation as text, entry by entry: `show` a whole one, `tail` what is appended.
 //!
 //! ```text
 //!  mod.rs        the lines of an entry
@@ -18,12 +18,12 @@ use crate::term::page::Look;
 use crate::term::text::{clean, clean_line, grouped, shorten, width, wrap};
 use exchanges::{arguments, called, is_failure, pretty, short, unfolded, Exchanges};
 
-/// Instructions are long and always the same: so many lines of them, unless everything is asked for.
+/// Lines shown of a system message, unless `--full` is given: instructions are long and repetitive.
 const SYSTEM_LINES: usize = 6;
 const THINKING_LINES: usize = 2;
 const MALFORMED_LINES: usize = 4;
 
-/// Text in several styles that has to fit into one line.
+/// Text in several styles that is shortened to one line.
 #[derive(Default)]
 struct Line(Vec<(Style, String)>);
 
@@ -37,7 +37,7 @@ impl Line {
         self.put(DIM, text)
     }
 
-    /// Shortened to what is left beside the text at the right end.
+    /// Shortens the line to the room beside `right`, which is aligned to the right edge.
     fn finish(&self, look: &Look, right: &str) -> String {
         let mut room = look
             .columns
@@ -68,9 +68,9 @@ enum Block {
 pub struct Renderer<'l> {
     look: &'l Look,
     exchanges: Exchanges,
-    /// Following: an answer may come later than its call was shown.
+    /// Whether entries arrive one by one, so that a result may come after its call was rendered.
     is_live: bool,
-    /// What is missing was there a moment ago.
+    /// Whether a gap means that the reader missed something.
     are_gaps_missed: bool,
     seq_columns: usize,
     day: String,
@@ -91,7 +91,7 @@ impl<'l> Renderer<'l> {
         }
     }
 
-    /// For entries that are not known yet.
+    /// Renders entries as they arrive.
     pub fn live(look: &'l Look, last_seq: u64) -> Renderer<'l> {
         Renderer {
             is_live: true,
@@ -100,7 +100,7 @@ impl<'l> Renderer<'l> {
         }
     }
 
-    /// From now on a gap is something that was missed, and not what a window has let go of long ago.
+    /// Renders gaps from now on as missed entries, not as what the window evicted before.
     pub fn expect_no_gaps(&mut self) {
         self.are_gaps_missed = true;
     }
@@ -113,7 +113,7 @@ impl<'l> Renderer<'l> {
         self.look.columns.saturating_sub(self.indent()).max(20)
     }
 
-    /// The entry's lines; none where it stands with another already.
+    /// Renders an entry; an empty string if it was rendered with another one.
     pub fn entry(&mut self, entry: &Entry) -> String {
         if self.is_live {
             self.exchanges.learn(entry);
@@ -171,7 +171,7 @@ impl<'l> Renderer<'l> {
         line
     }
 
-    /// Lines under an entry's head.
+    /// Indents lines below an entry's first line.
     fn below(&self, style: Style, lines: &[String]) -> String {
         let indent = " ".repeat(self.indent());
         let all = lines.iter().map(|line| match line.is_empty() {
@@ -181,7 +181,7 @@ impl<'l> Renderer<'l> {
         all.collect()
     }
 
-    /// The same, cut, and said so.
+    /// As [`below`](Renderer::below), cut after `keep` lines, with a note of how many are left out.
     fn below_cut(&self, style: Style, mut lines: Vec<String>, keep: usize) -> String {
         // One line more is no longer than the line that says so.
         if self.look.is_full || lines.len() <= keep + 1 {
@@ -286,7 +286,7 @@ impl<'l> Renderer<'l> {
         out
     }
 
-    /// `← result`, in red if it tells of a failure.
+    /// Renders a tool result as `← result`, in red if it looks like an error.
     fn result(&self, answer: &str, name: Option<&str>) -> String {
         let mut line = Line::default();
         let style = if is_failure(answer) { BAD } else { DIM };
@@ -299,7 +299,7 @@ impl<'l> Renderer<'l> {
         line.finish(self.look, "")
     }
 
-    /// Answers that came without their call: as lines, unless they are unfolded.
+    /// Whether an entry is rendered as result lines: while following, results come without their call.
     fn is_answer_line(&self, entry: &Entry) -> bool {
         let What::Message { body, .. } = &entry.what else {
             return false;

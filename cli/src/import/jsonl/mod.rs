@@ -1,12 +1,12 @@
-//! `redis-session import jsonl`: what `redis-session export` wrote, as it was.
+//! `redis-session import jsonl`: restores what `redis-session export` wrote.
 //!
 //! ```text
 //!  a thread: line ─> key, expiry, payload ─> batches ─┐
 //!                                                    └─> RESTORE key … ABSTTL, many at once, each to where its key is
 //! ```
 //!
-//! A line is one `RESTORE`, so nothing is ever half done: a line that is broken is said and passed over, and a key that is there already is
-//! left alone. If it holds just what the line would bring, it was brought before, and an import can be begun anew after a stop.
+//! A line is one `RESTORE`, so nothing is ever half done. A broken line is reported and skipped; an existing key is left alone. If it holds
+//! the same value, it counts as imported before, so a stopped import can be started again.
 
 mod lines;
 mod payload;
@@ -33,7 +33,7 @@ use lines::{Entry, Lines, Read};
 /// Batches that are read ahead while the server works.
 const BATCHES_AHEAD: usize = 2;
 
-/// How often it is looked whether to stop.
+/// How often to check for a request to stop.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The report names so many lines at most; --json more.
@@ -76,7 +76,7 @@ struct Report {
     already: u64,
     /// Keys that hold something else and were left alone.
     left_alone: u64,
-    /// What had expired by now.
+    /// Values that have expired meanwhile.
     expired: u64,
     /// Lines that could not be brought back.
     broken: u64,
@@ -196,7 +196,7 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// What the reader sends, until it ends or there is a reason to stop.
+    /// Imports what the reader sends, until its end or a reason to stop.
     fn take_all(&mut self, receiver: &Receiver<Read>) -> Result<()> {
         while !stop::is_requested() {
             let read = match receiver.recv_timeout(TICK) {
@@ -271,7 +271,7 @@ impl Importer<'_> {
         command
     }
 
-    /// Which keys are there already. Nothing is written.
+    /// Checks payloads and which keys exist, without writing.
     fn look(&mut self, entries: Vec<Entry>) -> Result<()> {
         let commands = entries
             .iter()
@@ -289,7 +289,7 @@ impl Importer<'_> {
         self.compare(there)
     }
 
-    /// Of keys that are there: whether they hold just what the lines would bring.
+    /// Compares existing keys with the lines, and counts those that hold the same value.
     fn compare(&mut self, entries: Vec<Entry>) -> Result<()> {
         let commands = entries
             .iter()
