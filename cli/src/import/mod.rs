@@ -1,8 +1,8 @@
-//! `redis-session import`: what no single command of the server can turn into sessions, and what was exported.
+//! `redis-session import`: imports exported values, and conversations that no single command of the server can turn into sessions.
 //!
-//! An import of conversations can be repeated. How far it came is in the session itself, in `meta.imported`, and moves in the same `MULTI` as the messages that
-//! it tells of; both carry `IFVERSION`. So neither a crash nor a second import at the same time imports a message twice, and what was
-//! trimmed since does not come back.
+//! An import of conversations can be repeated. The session itself records how far it came, in `meta.imported`. This mark moves in the same
+//! `MULTI` as the messages, both with `IFVERSION`. So neither a crash nor a second import at the same time imports a message twice, and
+//! messages that were trimmed since do not come back.
 
 mod jsonl;
 mod redisvl;
@@ -21,11 +21,11 @@ use crate::stop;
 use crate::term::output;
 use crate::Outcome;
 
-/// Messages that go into one command, and their bytes: a millisecond of the server's time.
+/// Bounds of one command, in messages and bytes: about a millisecond of the server's time.
 const MESSAGES_OF_A_COMMAND: usize = 200;
 const BYTES_OF_A_COMMAND: usize = 512 * 1024;
 
-/// How often it is begun anew because somebody else wrote to the session meanwhile.
+/// How often an import is started again because somebody else wrote to the session.
 const ATTEMPTS: usize = 20;
 
 /// The member of the meta that says what was imported.
@@ -108,14 +108,14 @@ pub struct Report {
     pub messages: u64,
     /// Messages that had been imported before.
     pub already: u64,
-    /// Keys that are no more.
+    /// Source keys that were removed.
     pub removed: u64,
     pub skipped: u64,
     pub skipped_items: Vec<String>,
 }
 
 impl Report {
-    /// `what` is a key or a file, `why` says what is wrong with it.
+    /// Counts what was skipped: `what` is a key or a file, `why` the reason.
     fn skip(&mut self, what: &str, why: impl std::fmt::Display) {
         self.skipped += 1;
         if self.skipped_items.len() < 1000 {
@@ -156,7 +156,7 @@ struct Importer {
     report: Report,
 }
 
-/// A session that is there.
+/// A session that exists.
 struct Opened {
     id: String,
     key: Vec<u8>,
@@ -166,15 +166,15 @@ struct Opened {
     mark: Option<Json>,
 }
 
-/// A message that is to be imported.
+/// A message to import.
 struct Item {
-    /// For the report.
+    /// Its name in the report.
     name: String,
     body: Vec<u8>,
 }
 
 impl Importer {
-    /// `SESSION.CREATE key … OPEN`, and how far its import is. `mark` is of a session that is created now.
+    /// Creates or opens a session, and reads its mark. `mark` is that of a new session.
     fn open(
         &mut self,
         key: &[u8],
