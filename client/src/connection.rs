@@ -1,4 +1,4 @@
-//! Where commands go: redis-rs connections, and in a cluster the node that has the key.
+//! Sending commands over redis-rs connections; in a cluster, to the node that has the key.
 
 #[cfg(feature = "aio")]
 use redis::Pipeline;
@@ -35,7 +35,7 @@ use crate::request::Command;
 /// # Ok::<(), redis_session_client::SessionError>(())
 /// ```
 pub trait SessionConnection {
-    /// Sends one command; its reply, error replies as errors.
+    /// Sends one command and returns its reply; an error reply is an `Err`.
     ///
     /// # Errors
     /// What the server replies or what is wrong with the connection.
@@ -51,7 +51,8 @@ pub trait SessionConnection {
     /// ```
     fn session_request(&mut self, command: &Command) -> Result<Value>;
 
-    /// Sends all at once; a reply for each, error replies as [`Value::ServerError`]. `atomic`: in `MULTI` and `EXEC`, all keys in one slot.
+    /// Sends all commands at once and returns a reply for each; error replies are [`Value::ServerError`]. `atomic`: in `MULTI` and `EXEC`, with
+    /// all keys in one slot.
     ///
     /// # Errors
     /// What is wrong with the connection, or with the transaction as a whole.
@@ -84,7 +85,7 @@ impl SessionConnection for redis::Connection {
     }
 }
 
-/// The bytes of all of them, written once.
+/// Packs all commands into one buffer.
 fn packed<'a>(commands: impl IntoIterator<Item = &'a Cmd>, atomic: bool) -> Vec<u8> {
     let mut packed = Vec::new();
     if atomic {
@@ -241,7 +242,7 @@ mod asynchronous {
     /// # }
     /// ```
     pub trait AsyncSessionConnection: Send {
-        /// Sends one command; its reply, error replies as errors.
+        /// Sends one command and returns its reply; an error reply is an `Err`.
         ///
         /// # Errors
         /// What the server replies or what is wrong with the connection.

@@ -58,7 +58,7 @@ pub enum SessionError {
     LeaseHeld {
         /// The agent that holds the lease.
         agent: String,
-        /// For how long it still does, in milliseconds.
+        /// How long the lease still lasts, in milliseconds.
         remaining_ms: u64,
         /// What the server said.
         message: String,
@@ -99,23 +99,23 @@ pub enum SessionError {
     WrongType(String),
     /// The server does not know the commands: the module is not loaded.
     NoModule(String),
-    /// A store that never had a connection got none: nothing is at that address, or nothing that answers. Nothing was sent.
+    /// The first connection of a store could not be made: no server answers at that address. Nothing was sent.
     Unreachable {
-        /// Where it was looked for: `Connect::address`.
+        /// The address, as `Connect::address` tells it.
         address: String,
         /// Why there is no connection.
         error: RedisError,
     },
-    /// A handle gave up: others wrote faster than it could, or held the turn for too long.
+    /// A handle gave up, after the time that its store allows: others wrote again and again, or held the turn.
     Concurrent {
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
-        /// What the last attempt met.
+        /// The error of the last attempt.
         last: Box<SessionError>,
     },
     /// A reply that this version of the crate does not understand, as a newer module may send.
     UnexpectedReply {
-        /// The command that was answered so.
+        /// The command.
         command: String,
         /// What is wrong with the reply.
         reason: String,

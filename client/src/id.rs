@@ -21,7 +21,7 @@ use crate::{Result, SessionError};
 pub struct SessionId(Uuid);
 
 impl SessionId {
-    /// A new one, as the module makes them: a UUIDv7, whose order is that of creation.
+    /// Makes a new id as the module does: a UUIDv7, whose order is that of creation.
     ///
     /// ```
     /// # use redis_session_client::SessionId;
@@ -32,8 +32,8 @@ impl SessionId {
         SessionId(Uuid::now_v7())
     }
 
-    /// The id of what has none: of an older layout that only reads like a session, and, [tolerantly](crate::tolerant) read, of a session
-    /// whose id is not there. No session has it.
+    /// The nil UUID: the module shows it for an older layout, which is no session yet, and a [tolerant](crate::tolerant) reading for a session
+    /// whose id is missing. No session has it.
     ///
     /// ```
     /// # use redis_session_client::SessionId;
@@ -91,7 +91,7 @@ impl FromStr for SessionId {
 pub struct SessionAlias(String);
 
 impl SessionAlias {
-    /// Checks what the module would check.
+    /// Makes an alias, checking what the module would check.
     ///
     /// # Errors
     /// [`SessionError::BadAlias`], saying which rule is broken.

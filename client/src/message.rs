@@ -1,4 +1,4 @@
-//! Messages: the body as it is stored, and what a program reads from it.
+//! Messages: bodies as they are stored, and as programs read them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -44,7 +44,7 @@ impl Body {
         String::from_utf8_lossy(&self.0)
     }
 
-    /// The bytes themselves.
+    /// Unwraps the bytes.
     ///
     /// ```
     /// # use redis_session_client::Body;
@@ -54,7 +54,7 @@ impl Body {
         self.0
     }
 
-    /// The message that it is. Half a surrogate pair, as of an emoji that was cut through, reads as `\u{fffd}`.
+    /// Parses the body as a [`Message`]. Half a surrogate pair, as of an emoji that was cut through, reads as `\u{fffd}`.
     ///
     /// # Errors
     /// [`SessionError::BadMessage`] if it is not a JSON object.
@@ -69,10 +69,10 @@ impl Body {
         self.parse()
     }
 
-    /// Anything of one's own that it is.
+    /// Parses the body as a type of your own.
     ///
     /// # Errors
-    /// [`SessionError::BadMessage`] if it is not.
+    /// [`SessionError::BadMessage`] if it cannot be read as that.
     ///
     /// ```
     /// # use redis_session_client::Body;
@@ -320,9 +320,9 @@ impl<'de> Deserialize<'de> for ToolCall {
     }
 }
 
-/// A message as a program handles it. Fields that it does not know are kept in [`Message::other`].
+/// A message with its usual fields. All others are kept in [`Message::other`].
 ///
-/// To append one as it is, with the time that it has or none, hand it to [`Append`](crate::Append); a [`NewMessage`](crate::Msg) lets the
+/// To append one as it is, with the time that it has or none, hand it to [`Append`](crate::Append); a [`NewMessage`](crate::NewMessage) lets the
 /// server compose the body and date it.
 ///
 /// ```
@@ -361,7 +361,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of this text.
+    /// Makes a message of this text.
     ///
     /// ```
     /// # use redis_session_client::{Message, MessageRole};
@@ -472,7 +472,7 @@ impl<'de> Deserialize<'de> for Message {
     }
 }
 
-/// A message with what the module knows of it.
+/// A message with its seq, time, role and tokens.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();

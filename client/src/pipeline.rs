@@ -5,7 +5,7 @@ use redis::Value;
 use crate::request::{Command, ReplyOf, Request};
 use crate::{Result, SessionConnection, SessionError};
 
-/// Commands that are sent together. Each has its own reply, and its own error.
+/// Sends many commands in one round trip. Each has its own reply, and its own error.
 ///
 /// In a cluster, commands go to the nodes of their keys, those of one key one after the other; with [`SessionPipeline::atomic`] all keys must be in one slot.
 ///
@@ -28,7 +28,7 @@ pub struct SessionPipeline {
     is_atomic: bool,
 }
 
-/// Which reply of a pipeline, and what it is read as.
+/// The place of one reply in a pipeline, and the type that it is read as.
 ///
 /// ```
 /// use redis_session_client::{SessionPipeline, ReplySlot, request};
@@ -68,7 +68,7 @@ pub struct Replies {
 }
 
 impl SessionPipeline {
-    /// Without commands.
+    /// Makes an empty pipeline.
     ///
     /// ```
     /// # use redis_session_client::SessionPipeline;
@@ -78,7 +78,7 @@ impl SessionPipeline {
         SessionPipeline::default()
     }
 
-    /// All or nothing of other clients in between: `MULTI` and `EXEC`. A command that fails does not undo the others; over a synchronous
+    /// Sends the commands in `MULTI` and `EXEC`, so that no other client's come in between. A command that fails does not undo the others; over a synchronous
     /// connection to a cluster, its error is all that redis-rs tells.
     ///
     /// ```
@@ -98,7 +98,7 @@ impl SessionPipeline {
         self
     }
 
-    /// Adds a command; where its reply will be.
+    /// Adds a command; returns the place of its reply.
     ///
     /// ```
     /// # use redis_session_client::{SessionPipeline, request};
@@ -119,7 +119,7 @@ impl SessionPipeline {
         }
     }
 
-    /// How many commands.
+    /// The number of commands.
     ///
     /// ```
     /// # use redis_session_client::SessionPipeline;
@@ -129,7 +129,7 @@ impl SessionPipeline {
         self.commands.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no commands.
     ///
     /// ```
     /// # use redis_session_client::SessionPipeline;
@@ -139,7 +139,7 @@ impl SessionPipeline {
         self.commands.is_empty()
     }
 
-    /// Sends them.
+    /// Sends the commands and waits for all replies.
     ///
     /// # Errors
     /// What is wrong with the connection, or with the transaction as a whole. What is wrong with one command is in its reply.
@@ -158,7 +158,7 @@ impl SessionPipeline {
         self.replies(replies)
     }
 
-    /// Sends them, asynchronously.
+    /// Sends the commands and waits for all replies, asynchronously.
     ///
     /// # Errors
     /// As [`SessionPipeline::query`].
@@ -198,7 +198,7 @@ impl SessionPipeline {
 }
 
 impl Replies {
-    /// The reply of one command.
+    /// Takes the reply of one command.
     ///
     /// # Errors
     /// What the server replied to this command. [`SessionError::BadArgument`] if the slot is of another, longer pipeline; one of a pipeline as long is not told from its own.

@@ -1,4 +1,4 @@
-//! What commands reply, typed. Objects keep the fields that they do not know in `other`: a newer module may tell more.
+//! The replies of commands as types. Each keeps the fields that it does not know in `other`: a newer module may send more.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ pub struct SessionContext {
     pub messages: Vec<Body>,
     /// How many tokens they count as.
     pub tokens: u64,
-    /// How many messages that match were left out.
+    /// The number of messages that match and were left out.
     pub omitted: u64,
     /// The most recently mentioned entities, if asked for.
     pub entities: Vec<Entity>,
@@ -522,7 +522,7 @@ pub struct SessionEntry {
     pub kind: EntryKind,
 }
 
-/// What an [`SessionEntry`] is.
+/// What a [`SessionEntry`] is.
 ///
 /// ```
 /// use redis_session_client::EntryKind;
@@ -539,7 +539,7 @@ pub enum EntryKind {
     Event(Box<Event>),
     /// A checkpoint.
     Checkpoint(Box<Checkpoint>),
-    /// Something of what was asked for is gone before it was read.
+    /// Entries of what was asked for are gone before they were read.
     Gap {
         /// The first seq after the one that was asked for.
         from: u64,
@@ -551,11 +551,11 @@ pub enum EntryKind {
         /// The session that is there now.
         session_id: SessionId,
     },
-    /// Something that a newer module records; tolerantly read, also what is not what its kind says.
+    /// An entry of a kind that this version does not know; read tolerantly, also one whose JSON does not fit its kind.
     Other {
-        /// What it calls it.
+        /// The kind.
         kind: String,
-        /// What it says.
+        /// The JSON.
         json: Body,
     },
 }
@@ -585,7 +585,7 @@ impl SessionEntry {
     }
 }
 
-/// An [`SessionEntry`] as the server sent it: for programs that show what they do not know.
+/// A [`SessionEntry`] as the server sent it: for programs that show what they do not know.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::with_sample();
@@ -601,7 +601,7 @@ impl SessionEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawEntry {
-    /// Its seq, as of an [`SessionEntry`].
+    /// Its seq, as of a [`SessionEntry`].
     pub seq: u64,
     /// When it was recorded.
     pub at: Timestamp,

@@ -33,7 +33,7 @@ impl Timestamp {
         Timestamp(ms)
     }
 
-    /// This machine's time.
+    /// The current time of this machine.
     ///
     /// ```
     /// # use redis_session_client::Timestamp;
@@ -88,7 +88,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// What is no time of ISO 8601.
+/// The error of a text that is no time in ISO 8601.
 ///
 /// ```
 /// # use redis_session_client::Timestamp;

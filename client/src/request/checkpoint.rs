@@ -28,7 +28,7 @@ pub struct NewCheckpoint {
 }
 
 impl NewCheckpoint {
-    /// A checkpoint with refs and summary from the events since the last one.
+    /// Makes a checkpoint whose refs and summary are those of the events since the last one.
     ///
     /// ```
     /// # use redis_session_client::{NewCheckpoint, request};
@@ -51,7 +51,7 @@ impl NewCheckpoint {
         self
     }
 
-    /// By how much the reference outlives the session, and a closed session its end. Whole seconds, rounded up.
+    /// Sets how long the reference outlives the session, and how long a closed session stays. Whole seconds, rounded up.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -64,7 +64,7 @@ impl NewCheckpoint {
         self
     }
 
-    /// A name.
+    /// Sets its name.
     ///
     /// ```
     /// # use redis_session_client::{NewCheckpoint, request};
@@ -76,7 +76,7 @@ impl NewCheckpoint {
         self
     }
 
-    /// How it went.
+    /// Sets how it went.
     ///
     /// ```
     /// # use redis_session_client::{NewCheckpoint, request};
@@ -88,7 +88,7 @@ impl NewCheckpoint {
         self
     }
 
-    /// The whole summary, in place of the merged impacts.
+    /// Sets the whole summary, in place of the merged impacts.
     ///
     /// ```
     /// # use redis_session_client::{NewCheckpoint, request};
@@ -100,7 +100,7 @@ impl NewCheckpoint {
         self
     }
 
-    /// An entity that it is about, in place of those of the events. May be repeated.
+    /// Adds an entity that it is about, in place of those of the events. May be repeated.
     ///
     /// ```
     /// # use redis_session_client::{NewCheckpoint, request};
@@ -233,7 +233,7 @@ pub struct Fork {
 }
 
 impl Fork {
-    /// Of the session as it is.
+    /// Forks the session as it is.
     ///
     /// ```
     /// # use redis_session_client::{Fork, request};
@@ -244,7 +244,7 @@ impl Fork {
         Fork::default()
     }
 
-    /// With messages and events up to this seq.
+    /// Takes messages and events only up to this seq.
     ///
     /// ```
     /// # use redis_session_client::{Fork, request};
@@ -257,7 +257,7 @@ impl Fork {
         self
     }
 
-    /// With messages, entities, agents and state of this checkpoint.
+    /// Takes messages, entities, agents and state from this checkpoint.
     ///
     /// ```
     /// # use redis_session_client::{Fork, request};
@@ -270,7 +270,7 @@ impl Fork {
         self
     }
 
-    /// With this id, in place of a new one.
+    /// Sets the fork's id, in place of a new one.
     ///
     /// ```
     /// # use redis_session_client::{Fork, SessionId, request};
@@ -283,7 +283,7 @@ impl Fork {
         self
     }
 
-    /// In place of what is at the destination.
+    /// Replaces what is at the destination.
     ///
     /// ```
     /// # use redis_session_client::{Fork, request};
@@ -325,7 +325,7 @@ pub struct NewAnchor {
 }
 
 impl NewAnchor {
-    /// Of this session.
+    /// Makes an anchor of this session.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, request};
@@ -339,7 +339,7 @@ impl NewAnchor {
         }
     }
 
-    /// How it went.
+    /// Sets how it went.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, request};
@@ -351,7 +351,7 @@ impl NewAnchor {
         self
     }
 
-    /// The checkpoint to go back to.
+    /// Sets the checkpoint to go back to.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, request};
@@ -363,7 +363,7 @@ impl NewAnchor {
         self
     }
 
-    /// What it did, in a key word. May be repeated.
+    /// Adds a key word for what it did. May be repeated.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, request};
@@ -375,7 +375,7 @@ impl NewAnchor {
         self
     }
 
-    /// By how much something measured changed.
+    /// Sets by how much something measured changed.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, request};
@@ -387,7 +387,7 @@ impl NewAnchor {
         self
     }
 
-    /// Keeps so many, the newest, in place of the server's setting.
+    /// Keeps this many anchors, the newest, in place of the server's setting.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, request};
@@ -399,7 +399,7 @@ impl NewAnchor {
         self
     }
 
-    /// Keeps none older than this, in place of the server's setting.
+    /// Keeps no anchor older than this, in place of the server's setting.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -412,7 +412,7 @@ impl NewAnchor {
         self
     }
 
-    /// When it was, in place of now.
+    /// Sets its time, in place of now.
     ///
     /// ```
     /// # use redis_session_client::{NewAnchor, Timestamp, request};

@@ -37,7 +37,7 @@ pub struct Create {
 }
 
 impl Create {
-    /// A session with the server's defaults.
+    /// Creates a session with the server's defaults.
     ///
     /// ```
     /// # use redis_session_client::{Create, request};
@@ -60,7 +60,7 @@ impl Create {
         self
     }
 
-    /// Under this alias. Needs a directory.
+    /// Sets its alias. Needs a directory.
     ///
     /// ```
     /// # use redis_session_client::{Create, request};
@@ -72,7 +72,7 @@ impl Create {
         self
     }
 
-    /// Under an alias that was made up: one that a person has not chosen.
+    /// Sets an alias that a program made up and no person has chosen.
     ///
     /// ```
     /// # use redis_session_client::{Create, SessionAlias, request};
@@ -85,7 +85,7 @@ impl Create {
         self
     }
 
-    /// Where it exists, or its alias is taken: that session, in place of an error.
+    /// Opens the session that exists at the key or has the alias, in place of an error.
     ///
     /// ```
     /// # use redis_session_client::{Create, request};
@@ -97,7 +97,7 @@ impl Create {
         self
     }
 
-    /// With this id, in place of a new one.
+    /// Sets its id, in place of a new one.
     ///
     /// ```
     /// # use redis_session_client::{Create, SessionId, request};
@@ -110,7 +110,7 @@ impl Create {
         self
     }
 
-    /// In this scope: whose it is.
+    /// Sets its scope: whose it is.
     ///
     /// ```
     /// # use redis_session_client::{Create, request};
@@ -122,7 +122,7 @@ impl Create {
         self
     }
 
-    /// In this state, in place of `working`.
+    /// Sets its state, in place of `working`.
     ///
     /// ```
     /// # use redis_session_client::{Create, request};
@@ -134,7 +134,7 @@ impl Create {
         self
     }
 
-    /// With this meta, a JSON object.
+    /// Sets its meta, a JSON object.
     ///
     /// ```
     /// # use redis_session_client::{Create, request};
@@ -146,7 +146,7 @@ impl Create {
         self
     }
 
-    /// With this limit, in place of the server's default.
+    /// Sets a limit, in place of the server's default.
     ///
     /// ```
     /// # use redis_session_client::{Create, Limit, request};
@@ -167,7 +167,7 @@ impl Create {
         }
     }
 
-    /// Messages of this role stay in the window. May be repeated.
+    /// Pins a role: its messages stay in the window. May be repeated.
     ///
     /// ```
     /// # use redis_session_client::{Create, MessageRole, request};
@@ -219,7 +219,7 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message of any role.
+    /// Makes a message of any role.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, MessageRole, request};
@@ -234,7 +234,7 @@ impl NewMessage {
         }
     }
 
-    /// What a user says.
+    /// Makes a message of a user.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -245,7 +245,7 @@ impl NewMessage {
         NewMessage::new(MessageRole::User, content)
     }
 
-    /// What the assistant says.
+    /// Makes a message of the assistant.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, ToolCall, request};
@@ -256,7 +256,7 @@ impl NewMessage {
         NewMessage::new(MessageRole::Assistant, content)
     }
 
-    /// What the system says.
+    /// Makes a message of the system.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -267,7 +267,7 @@ impl NewMessage {
         NewMessage::new(MessageRole::System, content)
     }
 
-    /// What a tool answers to this call.
+    /// Makes the answer of a tool to this call.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -280,7 +280,7 @@ impl NewMessage {
         message
     }
 
-    /// The speaker's name.
+    /// Sets the speaker's name.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -292,7 +292,7 @@ impl NewMessage {
         self
     }
 
-    /// The message's own id.
+    /// Sets the message's own id.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -304,7 +304,7 @@ impl NewMessage {
         self
     }
 
-    /// A call that it makes. May be repeated.
+    /// Adds a tool call. May be repeated.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, ToolCall, request};
@@ -320,7 +320,7 @@ impl NewMessage {
         self
     }
 
-    /// An entity that it mentions. May be repeated.
+    /// Adds an entity that it mentions. May be repeated.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -332,7 +332,7 @@ impl NewMessage {
         self
     }
 
-    /// An append of it, to add options.
+    /// Turns it into an append, to add options.
     ///
     /// ```
     /// # use redis_session_client::NewMessage;
@@ -438,7 +438,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// An append of these messages.
+    /// Appends these messages.
     ///
     /// ```
     /// # use redis_session_client::{Append, NewMessage, request};
@@ -453,7 +453,7 @@ impl Append {
         }
     }
 
-    /// Only to a session that exists; else [`SessionError::NoSession`](crate::SessionError::NoSession).
+    /// Appends only to a session that exists; else [`SessionError::NoSession`](crate::SessionError::NoSession).
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -469,7 +469,7 @@ impl Append {
         self
     }
 
-    /// The same token again repeats the reply and appends nothing: what makes it safe to send again.
+    /// Sets a token by which the session knows the append: sent again, it repeats its reply and appends nothing.
     ///
     /// ```
     /// # use redis_session_client::NewMessage;
@@ -485,7 +485,7 @@ impl Append {
         self.options.0.iter().any(|(word, _)| *word == "DEDUP")
     }
 
-    /// The session's bound of messages from now on.
+    /// Sets the most messages that the session's window has, from now on.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -497,7 +497,7 @@ impl Append {
         self
     }
 
-    /// How many tokens the message counts as. One message only.
+    /// Sets how many tokens the message counts as. One message only.
     ///
     /// ```
     /// # use redis_session_client::{NewMessage, request};
@@ -545,7 +545,7 @@ pub fn append(key: impl AsRef<[u8]>, append: impl Into<Append>) -> Request<Appen
     command.replied(Appended::read)
 }
 
-/// Which messages: `SESSION.RANGE`.
+/// Selects messages: `SESSION.RANGE`.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
@@ -575,7 +575,7 @@ impl MessageQuery {
         }
     }
 
-    /// All messages, oldest first.
+    /// Selects all messages, oldest first.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -586,7 +586,7 @@ impl MessageQuery {
         MessageQuery::of(0, -1)
     }
 
-    /// The newest, still oldest first.
+    /// Selects the newest messages, oldest of them first.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -601,7 +601,7 @@ impl MessageQuery {
         }
     }
 
-    /// By index as in `LRANGE`: 0 is the oldest, -1 the newest.
+    /// Selects by index as `LRANGE` does: 0 is the oldest, -1 the newest.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -612,7 +612,7 @@ impl MessageQuery {
         MessageQuery::of(start, stop)
     }
 
-    /// By seq, both ends included.
+    /// Selects by seq, both ends included.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -625,7 +625,7 @@ impl MessageQuery {
         range
     }
 
-    /// What came after this seq.
+    /// Selects what came after this seq.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -638,7 +638,7 @@ impl MessageQuery {
         range
     }
 
-    /// By time, both ends included.
+    /// Selects by time, both ends included.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, Timestamp, request};
@@ -651,7 +651,7 @@ impl MessageQuery {
         range
     }
 
-    /// Newest first.
+    /// Reverses the order: newest first.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -663,7 +663,7 @@ impl MessageQuery {
         self
     }
 
-    /// At most so many.
+    /// Limits the number of messages.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -675,7 +675,7 @@ impl MessageQuery {
         self
     }
 
-    /// Only of this role. May be repeated: any of them.
+    /// Keeps only messages of this role. Repeated: of any of these roles.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, MessageRole, request};
@@ -687,7 +687,7 @@ impl MessageQuery {
         self
     }
 
-    /// Only what a migration set aside because it is no JSON object.
+    /// Selects only what a migration set aside because it is no JSON object.
     ///
     /// ```
     /// # use redis_session_client::{MessageQuery, request};
@@ -726,7 +726,7 @@ pub fn range_with_meta(key: impl AsRef<[u8]>, mut which: MessageQuery) -> Reques
     range(key, which).reading(|reply, mode| value::list(reply, mode, stored_message))
 }
 
-/// What fits the model: `SESSION.CONTEXT`.
+/// Selects what to send to the model: `SESSION.CONTEXT`.
 ///
 /// ```
 /// # use redis_session_client::{ContextOptions, MessageRole, request};
@@ -739,7 +739,7 @@ pub struct ContextOptions {
 }
 
 impl ContextOptions {
-    /// Everything.
+    /// Selects everything.
     ///
     /// ```
     /// # use redis_session_client::{ContextOptions, request};
@@ -750,7 +750,7 @@ impl ContextOptions {
         ContextOptions::default()
     }
 
-    /// At most so many tokens, whole exchanges from the newest back.
+    /// Limits the tokens: whole exchanges from the newest back.
     ///
     /// ```
     /// # use redis_session_client::{ContextOptions, request};
@@ -762,7 +762,7 @@ impl ContextOptions {
         self
     }
 
-    /// At most so many messages.
+    /// Limits the number of messages.
     ///
     /// ```
     /// # use redis_session_client::{ContextOptions, request};
@@ -774,7 +774,7 @@ impl ContextOptions {
         self
     }
 
-    /// And so many of the most recently mentioned entities.
+    /// Adds this many of the most recently mentioned entities.
     ///
     /// ```
     /// # use redis_session_client::{ContextOptions, request};
@@ -786,7 +786,7 @@ impl ContextOptions {
         self
     }
 
-    /// Only messages of this role. May be repeated: any of them.
+    /// Keeps only messages of this role. Repeated: of any of these roles.
     ///
     /// ```
     /// # use redis_session_client::{ContextOptions, MessageRole, request};
@@ -847,7 +847,7 @@ pub struct GetEx {
 }
 
 impl GetEx {
-    /// Slides the expiry.
+    /// Reads the session and slides its expiry.
     ///
     /// ```
     /// # use redis_session_client::{GetEx, request};
@@ -858,7 +858,7 @@ impl GetEx {
         GetEx::default()
     }
 
-    /// Only the newest messages.
+    /// Limits the messages to the newest.
     ///
     /// ```
     /// # use redis_session_client::{GetEx, request};
@@ -870,7 +870,7 @@ impl GetEx {
         self
     }
 
-    /// A new session where there is none.
+    /// Creates a session where there is none.
     ///
     /// ```
     /// # use redis_session_client::{GetEx, request};
@@ -882,7 +882,7 @@ impl GetEx {
         self
     }
 
-    /// Another expiry, in place of sliding it. [`SessionExpiry::Keep`] is refused by the server: that is [`get`].
+    /// Sets the expiry, in place of sliding it. The server refuses [`SessionExpiry::Keep`]: use [`get`].
     ///
     /// ```
     /// # use redis_session_client::{SessionExpiry, GetEx, request};
@@ -964,7 +964,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// As it is.
+    /// Leaves the window as it is.
     ///
     /// ```
     /// # use redis_session_client::{Window, request};
@@ -975,7 +975,7 @@ impl Window {
         Window::default()
     }
 
-    /// So many messages.
+    /// Sets the most messages.
     ///
     /// ```
     /// # use redis_session_client::{Window, request};
@@ -987,7 +987,7 @@ impl Window {
         self
     }
 
-    /// So many tokens.
+    /// Sets the most tokens.
     ///
     /// ```
     /// # use redis_session_client::{Window, request};
@@ -999,7 +999,7 @@ impl Window {
         self
     }
 
-    /// So many bytes of bodies.
+    /// Sets the most bytes of bodies.
     ///
     /// ```
     /// # use redis_session_client::{Window, request};
@@ -1011,7 +1011,7 @@ impl Window {
         self
     }
 
-    /// Nothing older than this.
+    /// Sets the greatest age.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -1024,7 +1024,7 @@ impl Window {
         self
     }
 
-    /// Messages of this role stay. Repeated, of these roles; they replace those pinned before.
+    /// Pins a role: its messages stay. Repeated, pins these roles; they replace those pinned before.
     ///
     /// ```
     /// # use redis_session_client::{MessageRole, Window, request};
@@ -1037,7 +1037,7 @@ impl Window {
         self
     }
 
-    /// No role is pinned.
+    /// Unpins all roles.
     ///
     /// ```
     /// # use redis_session_client::{Window, request};

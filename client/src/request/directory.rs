@@ -17,7 +17,7 @@ pub fn index_resolve(index: impl AsRef<[u8]>, alias_or_id: impl AsRef<str>) -> R
         .replied(|reply, mode| value::optional(reply, mode, Resolved::read))
 }
 
-/// Which sessions of a directory: `SESSION.INDEX LIST`.
+/// Selects sessions of a directory: `SESSION.INDEX LIST`.
 ///
 /// ```
 /// use redis_session_client::{IndexQuery, request};
@@ -31,7 +31,7 @@ pub struct IndexQuery {
 }
 
 impl IndexQuery {
-    /// All, the newest created first.
+    /// Selects all, the newest created first.
     ///
     /// ```
     /// # use redis_session_client::{IndexQuery, request};
@@ -42,7 +42,7 @@ impl IndexQuery {
         IndexQuery::default()
     }
 
-    /// Only those whose alias matches this glob.
+    /// Keeps only those whose alias matches this glob.
     ///
     /// ```
     /// # use redis_session_client::{IndexQuery, request};
@@ -54,7 +54,7 @@ impl IndexQuery {
         self
     }
 
-    /// The most recently active first. The cost grows with the directory.
+    /// Sorts the most recently active first. The cost grows with the directory.
     ///
     /// ```
     /// # use redis_session_client::{IndexQuery, request};
@@ -66,7 +66,7 @@ impl IndexQuery {
         self
     }
 
-    /// After the first `offset`, at most `count`.
+    /// Skips the first `offset` and replies at most `count`.
     ///
     /// ```
     /// # use redis_session_client::{IndexQuery, request};
@@ -110,7 +110,7 @@ pub struct IndexAdd {
 }
 
 impl IndexAdd {
-    /// Under the alias that it has, or none.
+    /// Registers the session with the alias that it has, or none.
     ///
     /// ```
     /// # use redis_session_client::{IndexAdd, request};
@@ -121,7 +121,7 @@ impl IndexAdd {
         IndexAdd::default()
     }
 
-    /// Under this alias.
+    /// Sets its alias.
     ///
     /// ```
     /// # use redis_session_client::{IndexAdd, request};
@@ -133,7 +133,7 @@ impl IndexAdd {
         self
     }
 
-    /// Under an alias that was made up: one that a person has not chosen.
+    /// Sets an alias that a program made up and no person has chosen.
     ///
     /// ```
     /// # use redis_session_client::{IndexAdd, request};
@@ -185,7 +185,7 @@ pub struct Migrate {
 }
 
 impl Migrate {
-    /// What is at the key itself.
+    /// Migrates what is at the key itself.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, request};
@@ -196,7 +196,7 @@ impl Migrate {
         Migrate::default()
     }
 
-    /// What is at these keys.
+    /// Migrates what is at these keys.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, request};
@@ -208,7 +208,7 @@ impl Migrate {
         self
     }
 
-    /// Only if it is this layout.
+    /// Migrates only if it is of this layout.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, request};
@@ -220,7 +220,7 @@ impl Migrate {
         self
     }
 
-    /// With this id, in place of a new one.
+    /// Sets the session's id, in place of a new one.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, SessionId, request};
@@ -233,7 +233,7 @@ impl Migrate {
         self
     }
 
-    /// With this bound of messages, in place of what the source had.
+    /// Sets the most messages of its window, in place of what the source had.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, request};
@@ -245,7 +245,7 @@ impl Migrate {
         self
     }
 
-    /// The sources stay.
+    /// Keeps the sources.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, request};
@@ -257,7 +257,7 @@ impl Migrate {
         self
     }
 
-    /// Only says what would be.
+    /// Replies what would be done, and does nothing.
     ///
     /// ```
     /// # use redis_session_client::{Migrate, request};

@@ -32,7 +32,7 @@ enum Entities {
 }
 
 impl Mention {
-    /// Of one entity.
+    /// Mentions one entity.
     ///
     /// ```
     /// # use redis_session_client::{Mention, request};
@@ -49,7 +49,7 @@ impl Mention {
         }
     }
 
-    /// Of any number, each a JSON object with `id`, and where known `name`, `type`, `aliases`.
+    /// Mentions any number, each a JSON object with `id`, and where known `name`, `type`, `aliases`.
     ///
     /// ```
     /// # use redis_session_client::{Mention, request};
@@ -63,7 +63,7 @@ impl Mention {
         }
     }
 
-    /// Its name. Of [`Mention::objects`], each has its own.
+    /// Sets its name. Not for [`Mention::objects`], of which each has its own.
     ///
     /// ```
     /// # use redis_session_client::{Mention, request};
@@ -74,7 +74,7 @@ impl Mention {
         self.with(|options| options.set("NAME", name.as_ref()))
     }
 
-    /// Its type. Of [`Mention::objects`], each has its own.
+    /// Sets its type. Not for [`Mention::objects`], of which each has its own.
     ///
     /// ```
     /// # use redis_session_client::{Mention, request};
@@ -85,7 +85,7 @@ impl Mention {
         self.with(|options| options.set("TYPE", entity_type.as_ref()))
     }
 
-    /// Another name. May be repeated. Of [`Mention::objects`], each has its own.
+    /// Adds another name. May be repeated. Not for [`Mention::objects`], of which each has its own.
     ///
     /// ```
     /// # use redis_session_client::{Mention, request};
@@ -141,7 +141,7 @@ pub fn entity_get(key: impl AsRef<[u8]>, id: impl AsRef<str>) -> Request<Option<
         .replied(|reply, mode| value::optional(reply, mode, value::object))
 }
 
-/// Which entities: `SESSION.ENTITY LIST`.
+/// Selects entities: `SESSION.ENTITY LIST`.
 ///
 /// ```
 /// use redis_session_client::{EntityQuery, request};
@@ -155,7 +155,7 @@ pub struct EntityQuery {
 }
 
 impl EntityQuery {
-    /// All, the most recently mentioned first.
+    /// Selects all, the most recently mentioned first.
     ///
     /// ```
     /// # use redis_session_client::{EntityQuery, request};
@@ -166,7 +166,7 @@ impl EntityQuery {
         EntityQuery::default()
     }
 
-    /// Only of this type.
+    /// Keeps only entities of this type.
     ///
     /// ```
     /// # use redis_session_client::{EntityQuery, request};
@@ -178,7 +178,7 @@ impl EntityQuery {
         self
     }
 
-    /// After the first `offset`, at most `count`.
+    /// Skips the first `offset` and replies at most `count`.
     ///
     /// ```
     /// # use redis_session_client::{EntityQuery, request};

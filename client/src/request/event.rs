@@ -29,7 +29,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// Of this type, free text: `modified`, `broke`, `pass`, …
+    /// Records an event of this type, free text: `modified`, `broke`, `pass`, …
     ///
     /// ```
     /// # use redis_session_client::{NewEvent, request};
@@ -44,7 +44,7 @@ impl NewEvent {
         }
     }
 
-    /// Who did it.
+    /// Sets the agent.
     ///
     /// ```
     /// # use redis_session_client::{NewEvent, request};
@@ -56,7 +56,7 @@ impl NewEvent {
         self
     }
 
-    /// An entity that it touched. May be repeated.
+    /// Adds an entity that it touched. May be repeated.
     ///
     /// ```
     /// # use redis_session_client::{NewEvent, request};
@@ -68,7 +68,7 @@ impl NewEvent {
         self
     }
 
-    /// What changed: a JSON object.
+    /// Sets what changed: a JSON object.
     ///
     /// ```
     /// # use redis_session_client::{NewEvent, request};
@@ -80,7 +80,7 @@ impl NewEvent {
         self
     }
 
-    /// What that means: a JSON object. Checkpoints merge them.
+    /// Sets what that means: a JSON object. Checkpoints merge the impacts.
     ///
     /// ```
     /// # use redis_session_client::{NewEvent, request};
@@ -92,7 +92,7 @@ impl NewEvent {
         self
     }
 
-    /// Only if the session is in this state.
+    /// Records it only if the session is in this state.
     ///
     /// ```
     /// # use redis_session_client::{NewEvent, request};
@@ -131,7 +131,7 @@ pub fn event_add(key: impl AsRef<[u8]>, event: NewEvent) -> Request<u64> {
         .replied(value::count)
 }
 
-/// Which events: `SESSION.EVENT RANGE`. A repeated filter means any of them, different filters all of them.
+/// Selects events: `SESSION.EVENT RANGE`. A filter that is repeated selects any of its values; different filters must all hold.
 ///
 /// ```
 /// use redis_session_client::{EventQuery, request};
@@ -157,7 +157,7 @@ impl EventQuery {
         }
     }
 
-    /// All, oldest first.
+    /// Selects all, oldest first.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -168,7 +168,7 @@ impl EventQuery {
         EventQuery::of("-".into(), "+".into())
     }
 
-    /// What came after this seq.
+    /// Selects what came after this seq.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -179,7 +179,7 @@ impl EventQuery {
         EventQuery::of(format!("({seq}"), "+".into())
     }
 
-    /// By seq, both ends included.
+    /// Selects by seq, both ends included.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -190,7 +190,7 @@ impl EventQuery {
         EventQuery::of(start.to_string(), stop.to_string())
     }
 
-    /// Newest first.
+    /// Reverses the order: newest first.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -202,7 +202,7 @@ impl EventQuery {
         self
     }
 
-    /// At most so many.
+    /// Limits the number of events.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -214,7 +214,7 @@ impl EventQuery {
         self
     }
 
-    /// Of this type.
+    /// Keeps only events of this type.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -226,7 +226,7 @@ impl EventQuery {
         self
     }
 
-    /// Of this agent.
+    /// Keeps only events of this agent.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -238,7 +238,7 @@ impl EventQuery {
         self
     }
 
-    /// That touched this entity.
+    /// Keeps only events that touched this entity.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -250,7 +250,7 @@ impl EventQuery {
         self
     }
 
-    /// That left this state.
+    /// Keeps only events that left this state.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -262,7 +262,7 @@ impl EventQuery {
         self
     }
 
-    /// That moved to this state.
+    /// Keeps only events that moved to this state.
     ///
     /// ```
     /// # use redis_session_client::{EventQuery, request};
@@ -316,7 +316,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// An agent of this name.
+    /// Adds an agent of this name.
     ///
     /// ```
     /// # use redis_session_client::{Join, request};

@@ -32,7 +32,7 @@ use crate::value::{Mode, Reader};
 
 /// One command, ready to be sent, and how its reply is read.
 ///
-/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`SessionPipeline`](crate::Pipeline) collects
+/// The methods of [`SessionCommands`](crate::SessionCommands) make one and send it at once; a [`SessionPipeline`](crate::SessionPipeline) collects
 /// them. They are made by the functions in [`request`](crate::request).
 ///
 /// ```

@@ -1,4 +1,5 @@
-//! The same for programs without an asynchronous runtime: each method waits for that of the same name.
+//! Blocking stores, handles, turns and followers, for programs without an asynchronous runtime. Each method blocks until the asynchronous
+//! method of the same name is done.
 //!
 //! ```
 //! # let server = redis_session_tests::Server::start();
@@ -32,7 +33,7 @@ use crate::{
     SessionDocument, SessionEntry, SessionError, SessionId, SessionInfo, StoredMessage,
 };
 
-/// The sessions of one scope: [`crate::SessionStore`], waiting. It must not be used inside of an asynchronous runtime.
+/// The blocking [`crate::SessionStore`]: the sessions of one scope. It must not be used inside of an asynchronous runtime.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
@@ -49,7 +50,7 @@ pub struct SessionStore<C: Connect> {
     runtime: Arc<Runtime>,
 }
 
-/// One session: [`crate::SessionHandle`], waiting.
+/// The blocking [`crate::SessionHandle`]: one session.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
@@ -65,7 +66,7 @@ pub struct SessionHandle<C: Connect> {
     runtime: Arc<Runtime>,
 }
 
-/// The turn of an agent: [`crate::Turn`], waiting.
+/// The blocking [`crate::Turn`]: the turn of an agent.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
@@ -84,7 +85,7 @@ pub struct Turn<C: Connect> {
     runtime: Arc<Runtime>,
 }
 
-/// What is recorded in a session, as it comes: [`crate::Follow`], an iterator that waits and does not end.
+/// The blocking [`crate::Follow`]: an iterator over messages, events and checkpoints as they are recorded, which does not end.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
@@ -120,7 +121,7 @@ impl<C: Connect> Clone for SessionHandle<C> {
     }
 }
 
-/// Shown as what they wait for.
+/// Debug output as of the asynchronous values.
 macro_rules! shown {
     ($($of:ident)+) => {$(
         impl<C: Connect> fmt::Debug for $of<C> {
@@ -134,10 +135,10 @@ macro_rules! shown {
 shown! { SessionStore SessionHandle Turn Follow }
 
 impl<C: Connect> SessionStore<C> {
-    /// The store of a scope: [`crate::SessionStore::new`].
+    /// Makes the store of a scope: [`crate::SessionStore::new`].
     ///
     /// # Errors
-    /// If the system has no room for what waits.
+    /// If no runtime can be started.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -150,10 +151,10 @@ impl<C: Connect> SessionStore<C> {
         SessionStore::with_retry(connect, scope, Retry::default())
     }
 
-    /// The same, with another patience.
+    /// Makes a store that repeats what failed as `retry` says: [`crate::SessionStore::with_retry`].
     ///
     /// # Errors
-    /// If the system has no room for what waits.
+    /// If no runtime can be started.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -187,7 +188,7 @@ impl<C: Connect> SessionStore<C> {
         self.waits.index()
     }
 
-    /// Any command: [`crate::SessionStore::run`].
+    /// Sends any request: [`crate::SessionStore::run`].
     ///
     /// # Errors
     /// The same.
@@ -251,7 +252,7 @@ impl<C: Connect> SessionHandle<C> {
         self.waits.key()
     }
 
-    /// What is recorded after a seq, as it comes; 0: from the beginning.
+    /// Follows the session from after a seq; 0: from the beginning.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -270,7 +271,7 @@ impl<C: Connect> SessionHandle<C> {
 }
 
 impl<C: Connect> Follow<C> {
-    /// Only messages.
+    /// Follows only messages.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -289,7 +290,7 @@ impl<C: Connect> Follow<C> {
         self
     }
 
-    /// Only events.
+    /// Follows only events.
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -308,7 +309,7 @@ impl<C: Connect> Follow<C> {
         self
     }
 
-    /// Where to go on, in another process too: [`crate::Follow::position`].
+    /// The seq up to which everything was handed out: [`crate::Follow::position`].
     ///
     /// ```
     /// # let server = redis_session_tests::Server::start();
@@ -330,7 +331,7 @@ impl<C: Connect> Iterator for Follow<C> {
     }
 }
 
-/// Methods that wait for those of the same name, each with an example on a `store` and a `session` in it.
+/// Methods that block until the asynchronous ones of the same name are done, each with an example on a `store` and a `session` in it.
 macro_rules! waiting {
     ($of:ident: $async:literal; $(
         $name:ident($($arg:ident: $type:ty),*) -> $reply:ty, $then:expr;
@@ -407,7 +408,7 @@ waiting! { Turn: "Turn";
     "let turn = session.lease(\"planner\", std::time::Duration::from_secs(5))?;\nturn.renew()?;\nassert_eq!(turn.append(NewMessage::user(\"hello\"))?.seq, 1);"
 }
 
-/// The rows of the table, waiting.
+/// The rows of the table as blocking methods.
 macro_rules! waiting_rows {
     ($of:ident: $as_of:literal, $holds:literal; $(
         $(#[doc = $doc:literal])+
@@ -452,7 +453,7 @@ session_writes!(on_handle);
 session_writes!(on_turn);
 
 impl<C: Connect> SessionHandle<C> {
-    /// Any other command on this session: [`crate::SessionHandle::run`].
+    /// Sends any other request on this session: [`crate::SessionHandle::run`].
     ///
     /// # Errors
     /// The same.
@@ -470,7 +471,7 @@ impl<C: Connect> SessionHandle<C> {
         self.runtime.block_on(self.waits.run(request))
     }
 
-    /// Writes on condition that nobody wrote in between: [`crate::SessionHandle::edit`].
+    /// Reads, decides and writes unless somebody wrote in between: [`crate::SessionHandle::edit`].
     ///
     /// # Errors
     /// The same.

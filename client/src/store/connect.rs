@@ -1,4 +1,4 @@
-//! Where connections come from, and how a command survives the loss of one.
+//! Connecting, and repeating commands after a connection was lost.
 
 use std::future::Future;
 use std::sync::PoisonError;
@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use crate::request::{self, Request};
 use crate::{AsyncSessionConnection, Result, SessionError};
 
-/// Where a store gets its connections from.
+/// Makes the connections of a store.
 ///
 /// Implemented for a [`redis::Client`], with `cluster-async` for a cluster client, with `sentinel` for a Sentinel client in a tokio mutex,
 /// and for a multiplexed connection that is there already. A pool implements it by handing out one of its connections.
@@ -48,13 +48,13 @@ use crate::{AsyncSessionConnection, Result, SessionError};
 /// # }
 /// ```
 pub trait Connect: Send + Sync + 'static {
-    /// What it hands out.
+    /// The type of its connections.
     type Connection: AsyncSessionConnection + Clone + Send + Sync + 'static;
 
-    /// A connection whose replies may take so long. A follower asks for one of its own.
+    /// Makes a connection on which a reply may take `response_timeout`. A follower asks for one of its own.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why no connection could be made.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -87,7 +87,7 @@ pub trait Connect: Send + Sync + 'static {
         true
     }
 
-    /// Where it connects to, for people who read errors: without a password.
+    /// The address it connects to, for error messages: without a password.
     ///
     /// ```
     /// use redis_session_client::Connect;
@@ -137,7 +137,7 @@ impl Connect for redis::Client {
     }
 }
 
-/// The connection that there is. When it is lost, so is the store.
+/// Hands out this one connection. When it is lost, every later command of the store fails.
 impl Connect for MultiplexedConnection {
     type Connection = MultiplexedConnection;
 
@@ -186,7 +186,7 @@ impl Connect for redis::cluster::ClusterClient {
     }
 }
 
-/// The primary that the sentinels name when it is asked for.
+/// Connects to the primary that the sentinels name at that moment.
 #[cfg(feature = "sentinel")]
 impl Connect for Mutex<redis::sentinel::SentinelClient> {
     type Connection = MultiplexedConnection;
@@ -203,42 +203,42 @@ impl Connect for Mutex<redis::sentinel::SentinelClient> {
     }
 }
 
-/// For how long and how often something is tried.
+/// How long and how often a store repeats what failed for the moment: a lost connection, a conflict, a lease that another agent holds.
 ///
-/// Until a store has had its first connection nothing is tried twice: a wrong address is [`SessionError::Unreachable`] as soon as the first
+/// Until a store has had its first connection nothing is repeated: a wrong address is [`SessionError::Unreachable`] as soon as the first
 /// attempt failed.
 ///
 /// ```
 /// use std::time::Duration;
 /// use redis_session_client::Retry;
 ///
-/// let retry = Retry { patience: Duration::from_secs(60), ..Retry::default() };
+/// let retry = Retry { give_up_after: Duration::from_secs(60), ..Retry::default() };
 /// assert_eq!(retry.first_wait, Duration::from_millis(2));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// For how long: 30 s.
-    pub patience: Duration,
-    /// How long a reply may take: 5 s.
+    /// The time after which it gives up: 30 s.
+    pub give_up_after: Duration,
+    /// The time that a reply may take: 5 s.
     pub response_timeout: Duration,
-    /// Between the first two attempts, at most: 2 ms. Each further wait is twice as long, and shortened by chance, so that many who wait do
-    /// not come back at once.
+    /// The longest pause between the first two attempts: 2 ms. Each further pause is twice as long, and shortened at random, so that many clients do
+    /// not repeat at the same moment.
     pub first_wait: Duration,
-    /// At most so long: 500 ms.
+    /// The longest pause of all: 500 ms.
     pub longest_wait: Duration,
-    /// For how long a connection is trusted to live that nobody uses: 1 s. After that, a command that must not be sent twice is preceded
-    /// by a read. Otherwise its outcome would be unknown where the connection was lost long before.
-    pub trust: Duration,
+    /// The time without use after which a connection is checked before a command that must not be sent twice: 1 s. The check is a read.
+    /// Without it, the outcome of such a command would be unknown where the connection was lost long before.
+    pub probe_after_idle: Duration,
 }
 
 impl Default for Retry {
     fn default() -> Retry {
         Retry {
-            patience: Duration::from_secs(30),
+            give_up_after: Duration::from_secs(30),
             response_timeout: Duration::from_secs(5),
             first_wait: Duration::from_millis(2),
             longest_wait: Duration::from_millis(500),
-            trust: Duration::from_secs(1),
+            probe_after_idle: Duration::from_secs(1),
         }
     }
 }
@@ -280,9 +280,9 @@ impl Attempts {
         self.wait_for(longest / 2 + longest / 2 / 0x1_0000 * chance).await
     }
 
-    /// The same, so long, unless patience is over before.
+    /// Waits this long for the next attempt; false if the time to give up comes before.
     pub(super) async fn wait_for(&mut self, wait: Duration) -> bool {
-        if self.began.elapsed() + wait > self.retry.patience {
+        if self.began.elapsed() + wait > self.retry.give_up_after {
             return false;
         }
         tokio::time::sleep(wait).await;
@@ -291,7 +291,7 @@ impl Attempts {
     }
 }
 
-/// The connection that all of a store share, made anew when it is lost.
+/// The connection that all users of a store share. A lost one is replaced.
 pub(super) struct Connections<C: Connect> {
     connect: C,
     pub(super) retry: Retry,
@@ -321,7 +321,7 @@ impl<C: Connect> Connections<C> {
         }
     }
 
-    /// One of one's own, for reads that wait.
+    /// Makes a connection that is not shared, for reads that block.
     pub(super) async fn alone(&self, response_timeout: Duration) -> Result<C::Connection> {
         match self.connect.connect(response_timeout).await {
             Err(SessionError::Redis(error)) if self.is_unreachable(&error) => Err(SessionError::Unreachable {
@@ -336,7 +336,7 @@ impl<C: Connect> Connections<C> {
         }
     }
 
-    /// Whether nothing that answers was ever at the address. A server that says why it does not let us in does answer.
+    /// Whether no server ever answered at the address. An error reply is an answer.
     fn is_unreachable(&self, error: &redis::RedisError) -> bool {
         let is_silent = error.code().is_none() && SessionError::Redis(error.clone()).is_transient();
         is_silent && !self.was_reached.load(Ordering::Relaxed)
@@ -372,8 +372,8 @@ impl<C: Connect> Connections<C> {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    fn is_trusted(&self) -> bool {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < self.retry.trust
+    fn is_in_use(&self) -> bool {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < self.retry.probe_after_idle
     }
 
     pub(super) async fn run<T>(&self, request: &Request<T>) -> Result<T> {
@@ -382,7 +382,7 @@ impl<C: Connect> Connections<C> {
         loop {
             let error = match self.get().await {
                 Ok((mut connection, generation)) => {
-                    let found_lost = match is_repeatable || self.is_trusted() {
+                    let found_lost = match is_repeatable || self.is_in_use() {
                         true => None,
                         false => probe(&mut connection, request.key()).await,
                     };
@@ -414,13 +414,13 @@ impl<C: Connect> Connections<C> {
     }
 }
 
-/// A read, to find whether the connection lives; why not. Whatever the server replies, it does.
+/// Sends a read to check the connection; the error if it is lost. Any reply, an error reply too, shows that it works.
 async fn probe(connection: &mut impl AsyncSessionConnection, key: &[u8]) -> Option<SessionError> {
     let error = request::len(key).at_primary().query_async(connection).await.err()?;
     (error.is_transient() || error.is_outcome_unknown()).then_some(error)
 }
 
-/// What is wrong when patience is over.
+/// The error of a handle that gives up.
 pub(super) fn concurrent(attempts: &Attempts, last: SessionError) -> SessionError {
     SessionError::Concurrent {
         attempts: attempts.made,

@@ -1,4 +1,4 @@
-//! The stream of what is recorded in a session.
+//! Following a session: a stream of its messages, events and checkpoints.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,16 +11,16 @@ use super::connect::Connect;
 use crate::request::{self, ReadOptions};
 use crate::{EntryKind, ReadCursor, Result, SessionEntry};
 
-/// How long one read waits. Between two of them the connection shows whether it lives.
+/// How long one `READ` blocks. Between two of them a lost connection is noticed.
 const BLOCK: Duration = Duration::from_secs(5);
 
-/// How much longer than that a reply may take.
+/// How much longer than `BLOCK` a reply may take.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// At most so many entries a reply.
+/// The most entries of one reply.
 const COUNT: u32 = 1000;
 
-/// What is recorded in a session, as it comes: messages, events and checkpoints.
+/// Follows a session: hands out messages, events and checkpoints as they are recorded.
 ///
 /// It has a connection of its own, since a read that waits keeps it busy. When that is lost it makes another and goes on where it was; what
 /// was gone before it could be read is an entry too, [`EntryKind::Gap`], and so is that another session took the place of the one it
@@ -48,9 +48,9 @@ const COUNT: u32 = 1000;
 pub struct Follow<C: Connect> {
     store: SessionStore<C>,
     key: Vec<u8>,
-    /// What was handed out up to here.
+    /// The seq up to which entries were handed out.
     position: u64,
-    /// What was read.
+    /// The seq up to which entries were read, and which gaps were told.
     cursor: ReadCursor,
     ready: VecDeque<SessionEntry>,
     kinds: Kinds,
@@ -85,7 +85,7 @@ impl<C: Connect> Follow<C> {
         }
     }
 
-    /// Only messages.
+    /// Follows only messages.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -107,7 +107,7 @@ impl<C: Connect> Follow<C> {
         self
     }
 
-    /// Only events.
+    /// Follows only events.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -129,7 +129,7 @@ impl<C: Connect> Follow<C> {
         self
     }
 
-    /// The seq up to which everything was handed out: where to go on, in another process too.
+    /// The seq up to which everything was handed out. Another process can go on from it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -145,12 +145,12 @@ impl<C: Connect> Follow<C> {
         self.position
     }
 
-    /// The next entry. Waits for it, also while there is no such session.
+    /// Waits for the next entry, also while the session does not exist.
     ///
     /// Dropping the future loses nothing: the next call goes on.
     ///
     /// # Errors
-    /// What the server replies; what is wrong with the connection once the store's patience is over. The next call tries again.
+    /// What the server replies; what is wrong with the connection after [`Retry::give_up_after`](crate::Retry::give_up_after). The next call tries again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -180,7 +180,7 @@ impl<C: Connect> Follow<C> {
         }
     }
 
-    /// The same as a stream, which does not end.
+    /// Turns it into a stream, which does not end.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -215,7 +215,7 @@ impl<C: Connect> Follow<C> {
         }
     }
 
-    /// One read that waits; nothing came if it is empty.
+    /// Sends one blocking `READ`; empty if nothing came in its time.
     async fn read(&mut self) -> Result<Vec<SessionEntry>> {
         let read = ReadOptions::after(self.cursor.position()).count(COUNT);
         let read = match self.store.shared.connections.may_wait() {

@@ -212,7 +212,7 @@ impl<C: Connect> SessionHandle<C> {
         &self.key
     }
 
-    /// The whole session, with its newest messages or all.
+    /// Reads the whole session, with its newest messages or all.
     ///
     /// # Errors
     /// [`SessionError::NoSession`] if it is gone.
@@ -233,7 +233,7 @@ impl<C: Connect> SessionHandle<C> {
         document.ok_or_else(|| self.gone())
     }
 
-    /// What to send to the model now.
+    /// Reads what to send to the model now: the newest whole exchanges that fit, and what is pinned.
     ///
     /// # Errors
     /// [`SessionError::NoSession`] if the session is gone.
@@ -256,7 +256,7 @@ impl<C: Connect> SessionHandle<C> {
         context.ok_or_else(|| self.gone())
     }
 
-    /// The whole session, whose expiry slides, or becomes another.
+    /// Reads the whole session and slides its expiry, or sets another (`GETEX`).
     ///
     /// # Errors
     /// [`SessionError::NoSession`] if it is gone.
@@ -278,7 +278,7 @@ impl<C: Connect> SessionHandle<C> {
         document.ok_or_else(|| self.gone())
     }
 
-    /// Makes a session of the store that goes on from this one, with an id of its own. Does not grow with the history.
+    /// Forks the session: makes and registers one that goes on from this one, with an id of its own. The cost does not grow with the history.
     ///
     /// # Errors
     /// [`SessionError::NoSession`] if this one is gone, [`SessionError::NoCheckpoint`].
@@ -316,7 +316,7 @@ impl<C: Connect> SessionHandle<C> {
         Ok(SessionHandle::new(self.store.clone(), id, key.into_bytes()))
     }
 
-    /// Any other request on this session.
+    /// Sends any other request on this session.
     ///
     /// # Errors
     /// As [`SessionStore::run`].
@@ -434,7 +434,7 @@ impl<C: Connect> SessionHandle<C> {
         }
     }
 
-    /// What is recorded after a seq, as it comes; 0: from the beginning.
+    /// Follows the session from after a seq; 0: from the beginning.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,12 +1,12 @@
-//! What a program holds: a [`SessionStore`] of one scope, and a [`SessionHandle`] for each session that it works on.
+//! Stores and handles: a program holds a [`SessionStore`] of one scope, and a [`SessionHandle`] for each session that it works on.
 //!
 //! | file | what is there |
 //! |---|---|
-//! | `connect.rs` | [`Connect`]: where connections come from, and how a command survives the loss of one |
+//! | `connect.rs` | [`Connect`], [`Retry`]: connecting, and repeating commands after a connection was lost |
 //! | `table.rs` | the commands on one session, a row each: the methods of handles, turns and edits |
 //! | `handle.rs` | [`SessionHandle`]: one session; optimistic edits |
 //! | `turn.rs` | [`Turn`]: leased edits |
-//! | `follow.rs` | [`Follow`]: the stream of what is recorded |
+//! | `follow.rs` | [`Follow`]: messages, events and checkpoints as they are recorded |
 //! | `blocking.rs` | the same without an asynchronous runtime |
 
 pub mod blocking;
@@ -82,7 +82,8 @@ impl<C: Connect> fmt::Debug for SessionStore<C> {
 }
 
 impl<C: Connect> SessionStore<C> {
-    /// The store of a scope, over the connections of a [`redis::Client`], a cluster client, a Sentinel client, or a pool.
+    /// Makes the store of a scope, over the connections of a [`redis::Client`], a cluster client, a Sentinel client, or a pool. Connects when
+    /// first used.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -100,7 +101,7 @@ impl<C: Connect> SessionStore<C> {
         SessionStore::with_retry(connect, scope, Retry::default())
     }
 
-    /// The same, with another patience.
+    /// Makes a store that repeats what failed as `retry` says, in place of [`Retry::default`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -110,7 +111,7 @@ impl<C: Connect> SessionStore<C> {
     /// use std::time::Duration;
     /// use redis_session_client::{Retry, SessionStore};
     ///
-    /// let retry = Retry { patience: Duration::from_secs(2), ..Retry::default() };
+    /// let retry = Retry { give_up_after: Duration::from_secs(2), ..Retry::default() };
     /// let store = SessionStore::with_retry(redis::Client::open(url)?, "acme", retry);
     /// assert_eq!(store.index(), "sessions:{acme}");
     /// # Ok(())
@@ -192,7 +193,7 @@ impl<C: Connect> SessionStore<C> {
         }
     }
 
-    /// The session of this id.
+    /// Opens the session of this id.
     ///
     /// # Errors
     /// [`SessionError::NoSession`] if there is none, or no longer.
@@ -217,7 +218,7 @@ impl<C: Connect> SessionStore<C> {
         Ok(self.handle(found.id, found.key))
     }
 
-    /// The session of this alias, or a new one under it: one step, however many do it at once.
+    /// Opens the session of this alias, or creates one under it, atomically.
     ///
     /// # Errors
     /// What is wrong with the connection, or with `create`.
@@ -243,7 +244,7 @@ impl<C: Connect> SessionStore<C> {
         Ok(self.handle(opened.id, opened.key))
     }
 
-    /// The id that an alias stands for.
+    /// Looks up the id of an alias.
     ///
     /// # Errors
     /// What is wrong with the connection.
@@ -293,7 +294,7 @@ impl<C: Connect> SessionStore<C> {
         self.run(&request).await.map(|_| ())
     }
 
-    /// Deletes a session with everything in it; whether it was there.
+    /// Deletes a session with everything in it; returns whether it was there.
     ///
     /// # Errors
     /// What is wrong with the connection.
@@ -323,7 +324,7 @@ impl<C: Connect> SessionStore<C> {
         Ok(true)
     }
 
-    /// The sessions of this scope.
+    /// Lists the sessions of this scope.
     ///
     /// # Errors
     /// What is wrong with the connection.
@@ -345,11 +346,11 @@ impl<C: Connect> SessionStore<C> {
         self.run(&request::index_list(&self.shared.index, query)).await
     }
 
-    /// Any command, with the store's connection. It is sent again after the loss of a connection only where that is safe: a read, or an
+    /// Sends any request over the store's connection. After the loss of a connection it is sent again only where that is safe: a read, or an
     /// append with a `dedup` token.
     ///
     /// # Errors
-    /// What the server replies; what is wrong with the connection once the store's patience is over.
+    /// What the server replies; what is wrong with the connection after [`Retry::give_up_after`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

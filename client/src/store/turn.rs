@@ -107,7 +107,7 @@ impl<C: Connect> Turn<C> {
         self.token
     }
 
-    /// What a request must carry to be accepted in this turn.
+    /// The options that a request needs to be accepted in this turn: its fencing token.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -127,10 +127,10 @@ impl<C: Connect> Turn<C> {
         WriteOptions::new().lease(self.token)
     }
 
-    /// Begins its time again, and keeps its token.
+    /// Renews the lease for its whole time again; the token stays.
     ///
     /// # Errors
-    /// [`SessionError::LeaseLost`] if the turn was over, and it, or another's, is a new one.
+    /// [`SessionError::LeaseLost`] if the lease had ended, also if no other agent holds one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 fn patient<C: Connect>(connect: C) -> SessionStore<C> {
     let retry = Retry {
-        patience: PATIENCE,
+        give_up_after: PATIENCE,
         response_timeout: Duration::from_secs(2),
         ..Retry::default()
     };

@@ -18,7 +18,7 @@ async fn session(server: &Server) -> SessionHandle<redis::Client> {
 
 fn with_patience(server: &Server, patience: Duration) -> SessionStore<redis::Client> {
     let retry = Retry {
-        patience,
+        give_up_after: patience,
         ..Retry::default()
     };
     SessionStore::with_retry(client(server), "acme", retry)

@@ -13,7 +13,7 @@ use crate::durable::Durable;
 /// Patience that ends only when something is broken.
 pub fn patient() -> Retry {
     Retry {
-        patience: Duration::from_secs(120),
+        give_up_after: Duration::from_secs(120),
         response_timeout: Duration::from_secs(10),
         ..Retry::default()
     }

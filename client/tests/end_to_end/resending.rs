@@ -41,7 +41,7 @@ fn that_hangs_up(times: usize) -> Fake {
 fn store<C: Connect>(connect: C) -> SessionStore<C> {
     let retry = Retry {
         // However slow the machine is.
-        trust: Duration::MAX,
+        probe_after_idle: Duration::MAX,
         ..patient()
     };
     SessionStore::with_retry(connect, "acme", retry)
@@ -131,7 +131,7 @@ async fn a_reply_that_does_not_come_leaves_the_outcome_unknown() {
     });
     let retry = Retry {
         response_timeout: Duration::from_millis(50),
-        trust: Duration::MAX,
+        probe_after_idle: Duration::MAX,
         ..patient()
     };
     let store = SessionStore::with_retry(one_server(&fake), "acme", retry);
@@ -171,8 +171,8 @@ async fn a_server_that_starts_or_loads_is_waited_for() {
 async fn a_server_that_is_not_there_any_more_is_tried_until_patience_is_over() {
     let server = Server::start();
     let retry = Retry {
-        patience: Duration::from_millis(50),
-        trust: Duration::ZERO,
+        give_up_after: Duration::from_millis(50),
+        probe_after_idle: Duration::ZERO,
         ..Retry::default()
     };
     let client = redis::Client::open(server.url()).expect("a URL");
@@ -193,7 +193,7 @@ async fn a_server_that_is_not_there_any_more_is_tried_until_patience_is_over() {
 async fn a_connection_that_nobody_used_for_long_is_tried_with_a_read() {
     let server = Server::append_only().start();
     let retry = Retry {
-        trust: Duration::ZERO,
+        probe_after_idle: Duration::ZERO,
         ..patient()
     };
     let store = SessionStore::with_retry(client(&server), "acme", retry);
