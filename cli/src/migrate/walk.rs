@@ -8,11 +8,10 @@ use redis::Value;
 use redis_session_client::request::{self, Request};
 use redis_session_client::tolerant::{array, bytes, int};
 use redis_session_client::{key_slot, Migrate, Migrated};
+use redis_session_core::layout::{Format, Kind};
 
 use super::group::{self, Group, Held, Key};
 use super::report::Report;
-use redis_session_core::layout::{Format, Kind};
-
 use crate::connection::{read, Answer, Link, Place, Router, Scan, Target};
 use crate::failure::{Refusal, Result};
 use crate::stop;

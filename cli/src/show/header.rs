@@ -148,7 +148,7 @@ fn agents(snapshot: &Snapshot, look: &Look) -> String {
         let left_ms = session
             .lease
             .as_ref()
-            .map_or(0, |lease| lease.expires_at.ms() - look.now_ms);
+            .map_or(0, |lease| lease.expires_at.ms().saturating_sub(look.now_ms));
         if left_ms > 0 && holder == Some(name) {
             let turn = format!(" (has the turn for {})", time::duration(left_ms));
             format!("{plain}{}", look.paint.put(WARN, &turn))
