@@ -1,8 +1,8 @@
-//! The blocking router: many keys at once, each to its node, and after it while its slot moves.
+//! The blocking router sends each command to the node of its key, many at once, and follows keys whose slot moves.
 
 use redis::{Cmd, Value};
 use redis_session_client::route::{Answer, RouteError};
-use redis_session_client::{Read, request, route};
+use redis_session_client::{ReadOptions, request, route};
 use redis_session_tests::{Cluster, int};
 
 type Router = route::Router<redis::Connection, RouteError>;
@@ -64,7 +64,7 @@ fn a_key_is_followed_while_its_slot_moves() {
     let port = cluster.node(0).port();
     cluster.node(1).run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 60000"));
     assert_eq!(say(&mut router), Ok(Value::Int(2)));
-    let (read, len) = (request::read(&key, Read::after(1)), request::len(&key));
+    let (read, len) = (request::read(&key, ReadOptions::after(1)), request::len(&key));
     let commands = [read.command().cmd().clone(), len.command().cmd().clone()];
     let answer = router.transaction(key.as_bytes(), &commands).expect("a reply");
     let Ok(Value::Array(replies)) = answer else {
