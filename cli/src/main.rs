@@ -20,6 +20,7 @@
 //!  transcript/   a conversation as text
 //!  archive.rs    the lines that `export` writes and `import jsonl` reads
 //!  term/         colours, columns, times, progress: what goes to a terminal
+//!  digest.rs     keys, remembered by their digests
 //!  stop.rs       Ctrl-C and SIGTERM
 //!  failure.rs    what ends the program, and what to do about it
 //! ```
@@ -29,6 +30,7 @@
 
 mod archive;
 mod connection;
+mod digest;
 mod export;
 mod failure;
 mod import;

@@ -11,7 +11,6 @@
 mod sink;
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -21,6 +20,7 @@ use redis_session_client::{request, IndexQuery};
 
 use crate::archive::{self, Kind};
 use crate::connection::{self, Link, Place, Router, Scan};
+use crate::digest::digest;
 use crate::failure::{Failure, Refusal, Result};
 use crate::session::directory;
 use crate::stop;
@@ -319,16 +319,6 @@ impl Exporter<'_> {
         }
         eprint!("{text}");
     }
-}
-
-/// A digest of a key: 128 bits, so that no two of a billion keys have the same.
-fn digest(key: &[u8]) -> u128 {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, key).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
 }
 
 /// The bytes of a key given on the command line.

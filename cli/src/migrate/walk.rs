@@ -1,7 +1,6 @@
 //! The walk over one server: page after page of SCAN, a bounded number of migrations in flight.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 use redis::Value;
@@ -13,6 +12,7 @@ use redis_session_core::layout::{Format, Kind};
 use super::group::{self, Group, Held, Key};
 use super::report::Report;
 use crate::connection::{read, Answer, Link, Place, Router, Scan, Target};
+use crate::digest::digest;
 use crate::failure::{Refusal, Result};
 use crate::stop;
 use crate::term::progress::Progress;
@@ -67,23 +67,13 @@ impl Shared<'_> {
     }
 }
 
-/// A digest of names: 128 bits, so that no two of a billion keys have the same.
-fn digest(what: &str, names: &[&[u8]]) -> u128 {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, what, names).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
-}
-
 fn of_session(key: &[u8]) -> u128 {
-    digest("session", &[key])
+    digest(("session", key))
 }
 
 fn of_group(group: &Group) -> u128 {
     let names: Vec<&[u8]> = group.sources.iter().map(|(key, _)| key.as_slice()).collect();
-    digest("group", &names)
+    digest(("group", names))
 }
 
 /// A group that looks like a session, from its sizes and first elements.
