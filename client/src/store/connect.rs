@@ -106,10 +106,9 @@ pub trait Connect: Send + Sync + 'static {
 #[cfg(feature = "cluster-async")]
 fn addresses_in(debug: &str) -> Option<String> {
     let mut found = Vec::new();
-    for part in debug.split("Tcp").skip(1) {
-        let Some((host, rest)) = part.split_once('"').and_then(|(_, rest)| rest.split_once('"')) else {
-            continue;
-        };
+    let parts = debug.split("addr: Tcp").skip(1);
+    let parts = parts.filter_map(|part| part.strip_prefix("(\"").or_else(|| part.strip_prefix("Tls { host: \"")));
+    for (host, rest) in parts.filter_map(|part| part.split_once('"')) {
         let port = rest.trim_start_matches(|c: char| !c.is_ascii_digit());
         let port = port.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         let address = format!("{host}:{port}");
@@ -438,7 +437,7 @@ mod tests {
         let cluster = redis::cluster::ClusterClient::new(nodes).unwrap();
         assert_eq!(cluster.address(), "the cluster at 10.0.0.1:7000, 10.0.0.2:7001");
         assert_eq!(
-            addresses_in(r#"TcpTls { host: "h", port: 6380, insecure: false }"#).as_deref(),
+            addresses_in(r#"addr: TcpTls { host: "h", port: 6380, insecure: false }"#).as_deref(),
             Some("h:6380")
         );
         assert_eq!(addresses_in("nothing"), None);
