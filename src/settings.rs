@@ -1,8 +1,7 @@
-//! `CONFIG GET/SET session.<name>`. Defaults of limits are written into a session when it is created; what is described in
-//! `redis.conf` is described once, there.
+//! The module's settings: `CONFIG GET/SET session.<name>`. Their meaning is documented once, in `redis.conf`.
 //!
-//! To add a setting, add its line to [`OTHERS`]. That of a limit is made from the limit's row in the core. A test says what is missing in
-//! `redis.conf`.
+//! To add a setting, add its line to the table below. The setting of a limit is made from the limit's row in the core: its value is written
+//! into a session when that is created. Tests compare `redis.conf` with both.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -4,6 +4,11 @@
 //! Accepted beyond the letter of RFC 8259's advice: duplicate keys (the caller sees each, in order) and lone surrogate
 //! escapes. Refused: anything nested deeper than [`MAX_DEPTH`].
 //!
+//! It is written by hand for two reasons. Of a key given twice it gives both members, while a reader that serde derives refuses the
+//! text. And it is faster on the small bodies that messages are: with it [`message::read`](crate::message::read) takes
+//! 1,860 instructions a body, a serde derive on serde_json 3,950, averaged over six typical bodies of 64 to 420 bytes (2.1 times as many; 3.0 times
+//! for the one of 64 bytes, 1.3 times for one that calls a tool). `examples/read_bodies.rs` measures that.
+//!
 //! Cost: O(bytes), about one instruction a byte inside strings, which sixteen bytes at a time are searched for their end.
 
 use std::borrow::Cow;

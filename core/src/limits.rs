@@ -1,8 +1,8 @@
-//! A session's own limits. Defaults come from outside when a session is created; after that the session carries what holds for it.
+//! The limits of a session: bounds that each session carries itself. Their defaults come from outside when a session is created.
 //!
-//! A limit is one row of the table at the end of this file. From it come the field of [`Limits`], its name in `LIMIT name n` and in
-//! replies, its range, its setting and what a session has that was stored before the limit was known. To add one, add its row: the
-//! compiler asks for what a row lacks, and tests for its paragraph in `redis.conf` and its name in the reference.
+//! A limit is one row of the table at the end of the code. The row gives the field of [`Limits`], the name in `LIMIT name n` and in replies,
+//! the range, the setting, and the value of a session that was stored before the limit existed. To add a limit, add its row: the compiler
+//! reports a value that is missing in it, and tests report a missing paragraph in `redis.conf` and a missing name in the reference.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Limit {
     /// Its name in `LIMIT name n` and in replies.
     pub name: &'static str,
-    /// What it counts: a plural, as in "20 messages".
+    /// The unit of its value, in the plural, as in "20 messages".
     pub unit: &'static str,
     /// The greatest value that it can have; the least is 0.
     pub max: u64,
@@ -19,8 +19,8 @@ pub struct Limit {
     pub doc: &'static str,
     /// The setting that new sessions take it from; without one they have no such bound.
     pub setting: Option<LimitSetting>,
-    /// Whether messages or events go when there are more. A session that is made of an older layout has no such bound from the settings, or
-    /// it would lose what was just migrated.
+    /// Whether messages or events are dropped when they exceed it. A session migrated from an older layout takes no such bound from the
+    /// settings, or it would lose messages that were just migrated.
     pub bounds_content: bool,
     field: Field,
 }
@@ -55,7 +55,7 @@ macro_rules! limits {
         bounds_content: $bounds_content:expr,
         when_missing: $when_missing:expr,
     } )+) => {
-        /// Every bound that a session carries. 0 is no bound, except for `dedup_window`, where it remembers nothing.
+        /// The value of every limit. 0 is no bound, except for `dedup_window`, where it remembers nothing.
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(default = "Limits::when_missing")]
         pub struct Limits {
@@ -83,7 +83,7 @@ macro_rules! limits {
                 },
             )+];
 
-            /// What a stored session has of the limits that were not known when it was stored.
+            /// The values for limits that a payload lacks, because it was written before they existed.
             const fn when_missing() -> Limits {
                 Limits { $( $field: $when_missing, )+ }
             }
@@ -113,7 +113,7 @@ impl Limits {
             .find(|limit| limit.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The same without any bound on messages and events.
+    /// A copy without bounds on messages and events.
     pub fn without_content_bounds(&self) -> Limits {
         let mut limits = self.clone();
         for limit in Self::ROWS.into_iter().filter(|limit| limit.bounds_content) {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn other_company_is_refused_by_its_number() {
+    fn sources_that_do_not_belong_to_it_are_refused_by_number() {
         let hash = Source::Hash(vec![(b"title", b"x")]);
         let list = Source::List(vec![HI.as_bytes()]);
         for (sources, why) in [

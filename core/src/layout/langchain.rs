@@ -4,8 +4,8 @@
 //! {"type":"human","data":{"content":"hi","additional_kwargs":{},"response_metadata":{},"type":"human","name":null,"id":null}}
 //! ```
 //!
-//! `type` is one of human, ai, system, tool, function, chat, or what these are called when they were streamed (`AIMessageChunk`, …). `remove`,
-//! an instruction and no message, is not one: `{"type":"remove","data":{}}` may be anything, and `FORMAT` takes it.
+//! `type` is one of human, ai, system, tool, function, chat, or the name of a streamed one (`AIMessageChunk`, …). `remove` is an instruction
+//! and no message, so it is not among them: a list with `{"type":"remove","data":{}}` needs `FORMAT`.
 
 use super::legacy::{Items, Legacy, Row, ToldBy};
 use super::names::KeyName;

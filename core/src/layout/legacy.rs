@@ -1,4 +1,4 @@
-//! A layout as a row, and what its reader makes of sources.
+//! The types that layouts are made of: a layout's row, and what its reader returns.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,15 +9,14 @@ use uuid::Uuid;
 use super::meta::Meta;
 use super::names::KeyName;
 use super::sample::Sample;
-use super::shape::Shape;
 use super::source::{BadLayout, Field, Kind, Scored, Sources};
 use super::text::Object;
 
-/// A layout: everything that tells it from others, in one row. It stands in the layout's file, and is listed once in the parent module.
+/// Describes one layout: how it is named, found, recognised and read. The row is in the layout's file and listed once, in the parent module.
 pub struct Row {
     /// Its `FORMAT` word.
     pub name: &'static str,
-    /// What its values are, in Markdown: its line in the tables of the documentation.
+    /// Describes its values, in Markdown, for the tables of the documentation.
     pub values: &'static str,
     /// Types of sources that must be there, whether it is recognised or forced.
     pub needs: &'static [Kind],
@@ -33,7 +32,7 @@ pub struct Row {
     pub(super) read: for<'a> fn(&mut Sources<'a>) -> Result<Legacy<'a>, BadLayout>,
 }
 
-/// By what a layout is recognised. The recogniser knows these kinds of evidence, and no layout by name.
+/// How a layout is recognised. The recogniser implements these rules and knows no layout by name.
 pub(super) enum ToldBy {
     /// A list is of this layout if its elements are: if they have all marks of one of `any_of`. An element that fits several layouts is of
     /// the one of the highest precedence.
@@ -287,18 +286,6 @@ impl<'a> Items<'a> {
             texts: texts.into(),
             is_newest_first: true,
             compose: None,
-        }
-    }
-}
-
-impl ToldBy {
-    /// Whether an element of this shape is told by it, and with which precedence.
-    pub fn precedence_of(&self, shape: Shape) -> Option<u8> {
-        match self {
-            ToldBy::Elements { any_of, precedence } if any_of.iter().any(|marks| shape.has(*marks)) => {
-                Some(*precedence)
-            }
-            _ => None,
         }
     }
 }

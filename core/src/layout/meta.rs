@@ -1,4 +1,4 @@
-//! What a source says beside its messages, on its way to a session's meta: a JSON object put together of pieces.
+//! Composes a session's meta from what a source holds beside its messages: a JSON object made of the source's members and fields.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::source::{BadLayout, Field};
 use super::text::Member;
 use crate::json;
 
-/// The members of the meta to be. A name given twice counts as given last.
+/// The members of the meta that is composed. Of a name given twice the last counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meta<'a> {
     members: Vec<Entry<'a>>,
@@ -49,7 +49,7 @@ impl<'a> Meta<'a> {
         self.set(name.to_owned(), Key::Name(name.to_owned()), value);
     }
 
-    /// Members of a JSON object, byte for byte.
+    /// Adds members of a JSON object, byte for byte.
     pub(super) fn add_members(&mut self, members: &[Member<'a>]) {
         for member in members {
             let raw = member.key.raw();
@@ -62,7 +62,7 @@ impl<'a> Meta<'a> {
         }
     }
 
-    /// Fields of a hash, as strings.
+    /// Adds fields of a hash, as strings.
     pub fn add_fields(&mut self, fields: &[Field<'a>]) {
         let mut not_utf8 = Vec::new();
         for (name, value) in fields {
@@ -90,7 +90,7 @@ impl<'a> Meta<'a> {
         self.set_own("not_utf8", list);
     }
 
-    /// A member of the layout's own: JSON. A member of the source that has this name gets `_` behind it.
+    /// Sets a member of the layout's own, in JSON. A member of the source that has this name is renamed: `_` is appended.
     pub fn set_own(&mut self, name: &str, value: Vec<u8>) {
         if let Some(place) = self.places.remove(name) {
             let mut other = format!("{name}_");
@@ -103,7 +103,7 @@ impl<'a> Meta<'a> {
         self.set_named(name, Value::Composed(value));
     }
 
-    /// The same of bytes that are a string, if they are UTF-8.
+    /// Sets a member of the layout's own to a string; bytes that are not UTF-8 become an entry of `not_utf8`.
     pub fn set_own_string(&mut self, name: &str, value: &[u8]) {
         match std::str::from_utf8(value) {
             Ok(text) => self.set_own(name, json_string(text)),
@@ -147,8 +147,8 @@ impl<'a> Meta<'a> {
         out
     }
 
-    /// Whether all of it can be kept. An array that could hold messages, but is not where they stand, was not read as a whole before, and a
-    /// value may be nested too deep for a member.
+    /// Checks that the composed text is valid JSON. It may not be: an array called like one of messages has not been parsed as a whole before,
+    /// and a value may be nested too deep for a member.
     pub fn check(&self, source: usize) -> Result<(), BadLayout> {
         if self.members.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The legacy layouts: what conversations are kept in before they become sessions, one file a layout.
+//! Recognises and reads the legacy layouts: the forms in which conversations were kept before there were sessions. One file a layout.
 //!
 //! ```text
 //!  values of keys ──> recognise ──> Legacy: what they hold, borrowed ──> Session::migrate ──> a session
@@ -30,17 +30,17 @@
 //! | `adk` | a string: a JSON object with `app_name` and `events` | [`adk`] |
 //! | `llama-index` | a list of messages with `blocks` | [`llama_index`] |
 //!
-//! **Nothing is lost.** Every element becomes a message (or an event) or is *set aside*, byte for byte and in order; every other part of
-//! the source becomes what a session has for it, or a member of `meta`. What can be none of these makes the source unreadable: an error,
-//! and nothing has changed.
+//! **Nothing is lost.** Every element becomes a message (or an event) or is *set aside*: kept byte for byte and in order. Every other part of
+//! the source becomes a part of the session, or a member of its `meta`. A source with a part that can become neither is an error, and
+//! nothing has changed.
 //!
-//! - An element that is not one JSON object in UTF-8, nested at most 128 deep, is set aside.
-//! - A JSON text has to hold together around its elements: brackets, commas, and all of its other members. Elements themselves are judged
-//!   one by one, so that one bad message does not keep the others from migrating.
-//! - A member or field that is understood (`created_at`, a `session_id` that is a UUID) need not be in `meta`; one that cannot be
-//!   understood is there as it was.
+//! - An element is set aside if it is not one JSON object in UTF-8, nested at most 128 deep.
+//! - A JSON text must be valid around its elements: brackets, commas, and all of its other members. Elements are checked one by one, so
+//!   that one bad message does not keep the others from migrating.
+//! - A member or field that is understood (`created_at`, a `session_id` that is a UUID) may be left out of `meta`; one that cannot be
+//!   understood is in `meta` unchanged.
 //! - Fields of a hash are strings in `meta`. A field whose name or value is not UTF-8 is an entry of `meta.not_utf8`:
-//!   `{"name":…,"value":…}`, both in Base64. A member of the source whose name is needed for something else gets `_` behind its name.
+//!   `{"name":…,"value":…}`, both in Base64. A member of the source whose name is needed for another member gets `_` appended to its name.
 
 pub mod adk;
 pub mod agent_framework;

@@ -4,11 +4,11 @@
 //! Human: ping        becomes   {"role":"Human","content":"ping"}
 //! ```
 //!
-//! The role is what stands before the first `: `, the content all that follows. A line without it, or not in UTF-8, is set aside. The
+//! The role is the text before the first `: `, the content is all text after it. A line without it, or not in UTF-8, is set aside. The
 //! summary becomes `meta.summary`.
 //!
-//! Plain text is no proof of anything: it is recognised only when a migration is asked for, and only where no element is a JSON object and
-//! what stands before the first `: ` is a single word in every line that has one.
+//! Plain text may be anything: it is recognised only by an explicit migration, and only if no element is a JSON object and the text before the
+//! first `: ` is a single word in every line that has one.
 
 use super::legacy::{Items, Legacy, Row, ToldBy};
 use super::names::KeyName;

@@ -7,7 +7,9 @@
 //!  STRING   3
 //! ```
 //!
-//! The hash tells it from others: its list may hold items of any `type`, of which a list by itself would not be recognised (`reasoning`).
+//! It is recognised by the fields of its hash: its list may hold items of any `type`, and a list of such items alone (`reasoning`) would not
+//! be recognised.
+//!
 //! The counter goes to `meta.counter`: a number, or a string where it is none.
 
 use super::json_list;

@@ -1,4 +1,4 @@
-//! What the parts of many layouts say alike: ids and times, in the members of an object and in the fields of a hash.
+//! Reads what many layouts have in common: ids and times, in the members of an object and in the fields of a hash.
 
 use uuid::Uuid;
 
@@ -43,7 +43,7 @@ pub(super) fn field<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
         .map(|(_, value)| *value)
 }
 
-/// The fields of a hash that are still to be understood.
+/// The fields of a hash that no reader has taken out yet.
 pub(super) struct Fields<'a>(Vec<Field<'a>>);
 
 impl<'a> Fields<'a> {
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         Fields(sources.fields().to_vec())
     }
 
-    /// Takes a field out, if it can be understood.
+    /// Removes a field and returns what `understand` makes of it; leaves it there if that is `None`.
     pub fn take<T>(&mut self, name: &str, understand: impl FnOnce(&'a [u8]) -> Option<T>) -> Option<T> {
         let place = self.0.iter().position(|(field, _)| *field == name.as_bytes())?;
         let understood = understand(self.0[place].1)?;
@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
         Some(understood)
     }
 
-    /// Takes `created_at`, `updated_at` and a `session_id` that is a UUID, which many hashes say of their session.
+    /// Removes `created_at`, `updated_at` and a `session_id` that is a UUID, and sets the times and the id of `legacy` by them.
     pub fn take_identity(&mut self, legacy: &mut Legacy<'a>) {
         legacy.created_at_ms = self.take("created_at", time_of_text);
         legacy.last_activity_ms = self.take("updated_at", time_of_text);

@@ -6,7 +6,7 @@ use super::legacy::{Format, Legacy, Row, Rows, ToldBy, Unproved};
 use super::shape::Shape;
 use super::source::{BadLayout, Field, Kind, Source, Sources};
 use super::text::{Object, Text};
-use super::uniform::{layout_of, Uniform};
+use super::uniform::{ElementLayouts, Uniform};
 use crate::json;
 
 /// Sources, and the layouts that they may be of.
@@ -233,6 +233,7 @@ impl<'a> Recogniser<'a> {
 
     /// Whether all objects of a list are of that layout, or of none and have these marks, and there is one.
     fn are_items(&self, list: &[&[u8]], of: Format, or_marks: u16) -> bool {
+        let mut layouts = ElementLayouts::among(self.rows);
         let mut some = false;
         let all = list.iter().all(|element| {
             let mut shape = Shape::default();
@@ -240,7 +241,7 @@ impl<'a> Recogniser<'a> {
                 return true;
             }
             some = true;
-            match layout_of(self.rows, shape) {
+            match layouts.of(shape) {
                 Some(format) => format == of,
                 None => shape.has(or_marks),
             }

@@ -1,11 +1,11 @@
-//! What an element looks like, as far as it tells layouts apart.
+//! The shape of an element: which of the members that tell layouts apart it has.
 //!
 //! The marks are the vocabulary in which the rows of layouts say what their elements have. A layout that is told by a member which none of
 //! them is about adds a mark here.
 
 use crate::json::{self, RawString, Value};
 
-/// What there is of the members that tell layouts apart. A key given twice counts as given last.
+/// A set of marks, one for each kind of member that tells layouts apart. Of a key given twice the last counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Shape(u16);
 

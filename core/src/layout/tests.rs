@@ -3,7 +3,7 @@
 use super::legacy::Rows;
 use super::shape::Shape;
 use super::text::Text;
-use super::uniform::layout_of;
+use super::uniform::ElementLayouts;
 use super::*;
 use crate::fixture::creation;
 use crate::json;
@@ -329,7 +329,11 @@ fn the_more_specific_layout_counts_and_the_last_of_two_equal_keys() {
     ] {
         let mut shape = Shape::default();
         json::read_members(text.as_bytes(), &mut shape).unwrap();
-        assert_eq!(layout_of(ROWS, shape).map(Format::name), format, "{text}");
+        assert_eq!(
+            ElementLayouts::among(ROWS).of(shape).map(Format::name),
+            format,
+            "{text}"
+        );
     }
 }
 

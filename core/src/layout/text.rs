@@ -1,15 +1,15 @@
-//! A JSON text that holds messages among other things, taken apart into slices of itself.
+//! Splits a JSON text that holds messages into its elements and members, as slices of the text.
 //!
-//! What stands around the elements has to be JSON. An element is read where it stands, which also finds its end; where it cannot be
-//! read (too deep, bytes that are not UTF-8, no JSON at all) brackets and strings alone say where it ends, and it is one bad element
-//! among good ones.
+//! The text around the elements must be valid JSON. An element is parsed in place, which also finds its end. If it cannot be parsed (too
+//! deep, bytes that are not UTF-8, no JSON at all), brackets and strings alone decide where it ends, and it is one bad element among
+//! good ones.
 
 use std::ops::ControlFlow;
 
 use super::shape::Shape;
 use crate::json::{self, Error, Problem, RawString, Value};
 
-/// A text of one of the two kinds that layouts have.
+/// A JSON text of one of the two kinds that layouts have.
 #[derive(Debug)]
 pub(super) enum Text<'a> {
     Array(Elements<'a>),
@@ -66,18 +66,18 @@ impl<'a> Text<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// What counts of a key: the member that was given last.
+    /// The member of this key; if the key was given twice, the last one.
     pub fn get(&self, key: &str) -> Option<&Member<'a>> {
         self.members.iter().rev().find(|member| member.key.is(key))
     }
 
-    /// Whether there is an array that may be one of messages: there is an object in it, or nothing at all.
+    /// Whether the member is an array that may be one of messages: one with an object in it, or an empty one.
     pub fn has_messages(&self, key: &str) -> bool {
         let elements = self.get(key).and_then(|member| member.elements.as_ref());
         elements.is_some_and(|elements| elements.texts.is_empty() || elements.objects > 0)
     }
 
-    /// Takes the member out, if it can be understood. Cost: O(members).
+    /// Removes the member and returns what `understand` makes of it; leaves it there if that is `None`. Cost: O(members).
     pub fn take<T>(&mut self, key: &str, understand: impl FnOnce(&mut Member<'a>) -> Option<T>) -> Option<T> {
         let place = self.members.iter().rposition(|member| member.key.is(key))?;
         let taken = understand(&mut self.members[place])?;

@@ -2,30 +2,79 @@
 
 use std::ops::ControlFlow;
 
-use super::legacy::{Format, Rows};
+use smallvec::SmallVec;
+
+use super::legacy::{Format, Rows, ToldBy};
 use super::shape::Shape;
 use super::source::BadLayout;
 use crate::json;
 
-/// The layout of an element of this shape. One that fits several is of the one of the highest precedence.
-pub(super) fn layout_of(rows: Rows, shape: Shape) -> Option<Format> {
-    let fitting = rows
-        .iter()
-        .filter_map(|row| Some((row.told_by.precedence_of(shape)?, row.format())));
-    fitting
-        .max_by_key(|(precedence, _)| *precedence)
-        .map(|(_, format)| format)
+/// The layouts that elements of a list may be of.
+#[derive(Clone)]
+pub(super) struct ElementLayouts {
+    /// The one of the highest precedence first.
+    layouts: SmallVec<[(&'static [u16], Format); 4]>,
+    /// Shapes that were asked for, and their layouts: the elements of a conversation have few different ones.
+    known: [(Shape, Option<Format>); KNOWN],
+    /// Where the next shape goes.
+    next: usize,
+}
+
+const KNOWN: usize = 4;
+
+impl ElementLayouts {
+    pub fn among(rows: Rows) -> Self {
+        let mut layouts: SmallVec<[(u8, &'static [u16], Format); 4]> = rows
+            .iter()
+            .filter_map(|row| match row.told_by {
+                ToldBy::Elements { any_of, precedence } => Some((precedence, any_of, row.format())),
+                _ => None,
+            })
+            .collect();
+        layouts.sort_by_key(|(precedence, ..)| std::cmp::Reverse(*precedence));
+        let mut layouts = ElementLayouts {
+            layouts: layouts
+                .into_iter()
+                .map(|(_, any_of, format)| (any_of, format))
+                .collect(),
+            known: [(Shape::default(), None); KNOWN],
+            next: 0,
+        };
+        layouts.known = [(Shape::default(), layouts.search(Shape::default())); KNOWN];
+        layouts
+    }
+
+    /// The layout of an element of this shape. One that fits several is of the one of the highest precedence.
+    #[inline]
+    pub fn of(&mut self, shape: Shape) -> Option<Format> {
+        match self.known.iter().find(|(known, _)| *known == shape) {
+            Some((_, layout)) => *layout,
+            None => self.learn(shape),
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, shape: Shape) -> Option<Format> {
+        let layout = self.search(shape);
+        self.known[self.next] = (shape, layout);
+        self.next = (self.next + 1) % KNOWN;
+        layout
+    }
+
+    fn search(&self, shape: Shape) -> Option<Format> {
+        let fits = |any_of: &[u16]| any_of.iter().any(|marks| shape.has(*marks));
+        let found = self.layouts.iter().find(|(any_of, _)| fits(any_of));
+        found.map(|(_, format)| *format)
+    }
 }
 
 /// Whether elements are all of one layout: looks at one after the other, until it is told to stop.
 #[derive(Clone)]
 pub(super) struct Uniform {
-    rows: Rows,
+    layouts: ElementLayouts,
     looked_at: u64,
     format: Option<Format>,
     end: Option<End>,
-    /// The shape that was looked at last, and its layout: most elements look like one before.
-    last: Option<(Shape, Option<Format>)>,
 }
 
 /// What ended it.
@@ -41,11 +90,10 @@ impl Uniform {
     /// Nothing has been looked at yet.
     pub fn among(rows: Rows) -> Self {
         Uniform {
-            rows,
+            layouts: ElementLayouts::among(rows),
             looked_at: 0,
             format: None,
             end: None,
-            last: None,
         }
     }
 
@@ -68,6 +116,7 @@ impl Uniform {
     }
 
     /// The same of an element's shape; `None` is no JSON object.
+    #[inline]
     pub fn add(&mut self, shape: Option<Shape>) -> ControlFlow<()> {
         if self.end.is_some() {
             return ControlFlow::Break(());
@@ -76,12 +125,7 @@ impl Uniform {
         let Some(shape) = shape else {
             return ControlFlow::Continue(());
         };
-        let layout = match self.last {
-            Some((last, layout)) if last == shape => layout,
-            _ => layout_of(self.rows, shape),
-        };
-        self.last = Some((shape, layout));
-        match (layout, self.format) {
+        match (self.layouts.of(shape), self.format) {
             (Some(format), None) => self.format = Some(format),
             (Some(format), Some(known)) if format == known => {}
             (Some(format), Some(_)) => self.end = Some(End::Other(format)),
