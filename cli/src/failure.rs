@@ -1,18 +1,18 @@
-//! What ends the program before its work is done. Every message says what to do next.
+//! Errors that end the program. Every message says what to do next.
 
 use std::fmt;
 
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line asks for what cannot be.
+    /// The command line is wrong.
     Usage(String),
-    /// The connection or the server.
+    /// The server cannot be used, or refused something that everything depends on.
     Server(String),
     /// The connection broke, or the server is not ready: trying again may help.
     Lost(String),
-    /// What was asked for is not there, or is something else.
+    /// The session or key does not exist, or is of another type.
     NotFound(String),
-    /// What was to be written could not be.
+    /// A file or standard output could not be written.
     Output(String),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error reply, as a server says it: a word and a text.
+/// An error reply: the error word and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub code: String,
@@ -58,18 +58,12 @@ impl Refusal {
         self.code == code
     }
 
-    /// The address of an `ASK 3999 host:port`.
-    pub fn asked_address(&self) -> Option<(String, u16)> {
-        let (host, port) = self.text.rsplit_once(' ')?.1.rsplit_once(':')?;
-        self.is("ASK").then_some((host.to_owned(), port.parse().ok()?))
-    }
-
-    /// The slot is elsewhere, now or for this one key.
+    /// Whether the key is on another node, or moving to one.
     pub fn is_redirection(&self) -> bool {
         ["MOVED", "ASK", "TRYAGAIN"].contains(&self.code.as_str())
     }
 
-    /// An error that every further command would meet, too.
+    /// The failure that it is, if every further command would get the same reply.
     pub fn failure(&self) -> Option<Failure> {
         let next = match self.code.as_str() {
             // Not for one key: for the command.

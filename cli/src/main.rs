@@ -2,47 +2,55 @@
 //!
 //! ```text
 //!  main.rs       the subcommands and the exit codes
-//!  connection/   the connection flags of redis-cli; one connection, or all primaries of a cluster
-//!  directory.rs  what a directory tells of its sessions
-//!  failure.rs    what ends the program, and what to do about it
-//!  output.rs     standard output, which may be closed or full
-//!  progress.rs   a bar on a terminal, lines elsewhere; Ctrl-C
-//!  migrate/      walks a database and turns older layouts into sessions
-//!  import/       brings in what no single command can: a hash a message, session files, lines of JSON
-//!  export/       writes values as lines of JSON
+//!
+//!  a subcommand each, which uses nothing of another one:
 //!  ls/           lists sessions
-//!  top/          shows what happens, live
-//!  show/         a conversation as people read it
+//!  show/         prints a conversation
 //!  tail.rs       follows one live
 //!  timeline/     draws its events and states
-//!  term/         colours, columns and times of what is read on a terminal
+//!  top/          shows rates and sizes, live
+//!  export/       writes values as lines of JSON
+//!  import/       imports what no single command can: a hash a message, session files, lines of JSON
+//!  migrate/      walks a database and turns older layouts into sessions
 //!  manual.rs     completions and manual pages
+//!
+//!  what several of them use:
+//!  connection/   the connection flags of redis-cli; one connection, or all primaries of a cluster
+//!  session/      which session is meant, and what is read of it
+//!  transcript/   a conversation as text
+//!  archive.rs    the lines that `export` writes and `import jsonl` reads
+//!  term/         colours, columns, times, progress: what goes to a terminal
+//!  digest.rs     keys, remembered by their digests
+//!  stop.rs       Ctrl-C and SIGTERM
+//!  failure.rs    what ends the program, and what to do about it
 //! ```
 //!
 //! Exit codes: 0 all is well; 1 not all of it was done, or what was asked for is not there; 2 usage; 3 the connection or the server;
 //! 130 stopped by Ctrl-C or SIGTERM, after what was in flight.
 
+mod archive;
 mod connection;
-mod directory;
+mod digest;
 mod export;
 mod failure;
 mod import;
 mod ls;
 mod manual;
 mod migrate;
-mod output;
-mod progress;
+mod session;
 mod show;
+mod stop;
 mod tail;
 mod term;
 mod timeline;
 mod top;
+mod transcript;
 
 use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use output::print;
+use crate::term::output;
 
 /// Sessions in Redis, from the command line.
 #[derive(Parser)]
@@ -89,11 +97,11 @@ enum Command {
     Man(manual::ManFlags),
 }
 
-/// How a command ended that did its work.
+/// How a command ended that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Fine,
-    /// Something was skipped or set aside: an error where that was not to be expected, or `--strict` was given.
+    /// Something was left out, which the command reports as an error (of some commands only with `--strict`).
     Incomplete,
     Interrupted,
 }
@@ -137,6 +145,7 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::path::{Path, PathBuf};
 
     #[test]
     fn the_flags_do_not_contradict_each_other() {
@@ -150,6 +159,51 @@ mod tests {
             "redis-session migrate -h db --dry-run -p 7000",
         ] {
             assert!(Arguments::try_parse_from(words.split(' ')).is_ok(), "{words}");
+        }
+    }
+
+    /// Every file of the sources, by its path below `src/`.
+    fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in std::fs::read_dir(folder).expect("the sources are there") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                found.push((path, text));
+            }
+        }
+    }
+
+    #[test]
+    fn no_subcommand_uses_another_one() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut found = Vec::new();
+        sources(&root, &mut found);
+        let modules: Vec<String> = Arguments::command()
+            .get_subcommands()
+            .map(|command| command.get_name().to_owned())
+            .filter(|name| root.join(name).is_dir() || root.join(format!("{name}.rs")).is_file())
+            .collect();
+        assert!(
+            modules.len() >= 8 && found.len() > 30,
+            "{modules:?}, {} files",
+            found.len()
+        );
+        for (path, text) in &found {
+            let own = path.strip_prefix(&root).expect("below the root");
+            if own == Path::new("main.rs") {
+                continue;
+            }
+            for module in &modules {
+                let is_own = own.starts_with(module) || own == Path::new(&format!("{module}.rs"));
+                assert!(
+                    is_own
+                        || !text.contains(&format!("crate::{module}::"))
+                            && !text.contains(&format!("super::{module}::")),
+                    "{} uses {module}: what both need goes to a shared module",
+                    own.display()
+                );
+            }
         }
     }
 }

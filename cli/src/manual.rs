@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::failure::{Failure, Result};
+use crate::term::output;
 use crate::{Arguments, Outcome};
 
 #[derive(Args, Debug)]
@@ -29,7 +30,7 @@ pub struct ManFlags {
 pub fn completions(flags: &CompletionsFlags) -> Result<Outcome> {
     let mut script = Vec::new();
     clap_complete::generate(flags.shell, &mut Arguments::command(), "redis-session", &mut script);
-    crate::print(&String::from_utf8_lossy(&script));
+    output::print(&String::from_utf8_lossy(&script));
     Ok(Outcome::Fine)
 }
 
@@ -38,7 +39,7 @@ pub fn pages(flags: &ManFlags) -> Result<Outcome> {
     // What is global is known to subcommands only then.
     command.build();
     let Some(folder) = &flags.folder else {
-        crate::print(&String::from_utf8_lossy(&page(command, "redis-session")?));
+        output::print(&String::from_utf8_lossy(&page(command, "redis-session")?));
         return Ok(Outcome::Fine);
     };
     let unwritable = |error: std::io::Error| match error.kind() {

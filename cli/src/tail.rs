@@ -1,33 +1,36 @@
 //! `redis-session tail`: follows a session live.
 //!
-//! What is new is read in one `MULTI` with the session's id, so that a session that was deleted and made anew is noticed even if it has
-//! overtaken the last seq. In between a `SESSION.READ … BLOCK` waits. After a broken connection it goes on behind the last seq that was
-//! shown; what is gone by then comes as a gap.
+//! New entries are read in one `MULTI` with the session's id, so that another session at the key is noticed even if it has passed the last
+//! seq. In between, a `SESSION.READ … BLOCK` waits. After a lost connection it continues after the last seq that was shown; what was evicted
+//! meanwhile is shown as a gap.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use redis::{Cmd, Value};
+use redis::Value;
+use redis_session_client::request::{self, Request};
+use redis_session_client::{MessageQuery, ReadCursor, ReadOptions, ReadStep, SessionId, SessionInfo};
 
-use crate::connection::{self, array, bytes, int, pairs, Link, Router};
+use crate::connection::{self, read, Router};
 use crate::failure::{Failure, Result};
-use crate::migrate::shown;
-use crate::show::locate::{ask, explain, not_found, Which};
-use crate::show::record::{Entry, What};
-use crate::show::render::{Look, Renderer};
-use crate::show::View;
+use crate::session::entry::Entry;
+use crate::session::locate::{ask, explain, not_found, Which};
+use crate::stop;
 use crate::term::color::Mood;
+use crate::term::page::{Look, View};
 use crate::term::text::clean_line;
-use crate::term::{self, time};
+use crate::term::text::key_text;
+use crate::term::{self, output, time};
+use crate::transcript::Renderer;
 use crate::Outcome;
 
-/// How long a read waits: as long as a deleted session or a closed pipe may go unnoticed.
-const BLOCK_MS: u64 = 3000;
-/// A server that has not answered by then is gone, though the network does not say so.
+/// How long a read blocks, and so how long a deleted session or a closed pipe may go unnoticed.
+const BLOCK: Duration = Duration::from_secs(3);
+/// Timeout of replies: a server that has not replied by then is considered lost.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Entries of one reply.
-const PAGE: usize = 500;
+/// Entries requested at once.
+const PAGE: u32 = 500;
 const BACKOFF_FIRST: Duration = Duration::from_millis(250);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -51,18 +54,19 @@ pub struct Flags {
     json: bool,
 }
 
-/// A line that is being written is written to its end before Ctrl-C ends the program.
+/// Whether a line is being written, which Ctrl-C must not cut off.
 static IS_WRITING: AtomicBool = AtomicBool::new(false);
 
 fn write_whole(text: &str) -> bool {
     IS_WRITING.store(true, Ordering::SeqCst);
-    let is_read = term::write_out(text);
+    let is_read = output::print(text);
     IS_WRITING.store(false, Ordering::SeqCst);
     is_read
 }
 
+/// Lets Ctrl-C end the program, but not in the middle of a line.
 fn end_at_stop() -> Result<()> {
-    ctrlc::set_handler(|| {
+    stop::end_after(|| {
         // Not for ever: whoever reads the other end may have stopped reading.
         for _ in 0..100 {
             if !IS_WRITING.load(Ordering::SeqCst) {
@@ -70,12 +74,10 @@ fn end_at_stop() -> Result<()> {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        std::process::exit(130);
     })
-    .map_err(|error| Failure::Server(format!("cannot watch for Ctrl-C: {error}")))
 }
 
-/// Nobody will read what is written.
+/// Whether the reader of standard output has gone.
 #[cfg(unix)]
 fn is_pipe_closed() -> bool {
     use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -103,7 +105,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
     let mut follower = Follower::start(&mut router, key?, flags)?;
     let look = flags.view.look();
-    let mut renderer = Renderer::live(&look, follower.seq);
+    let mut renderer = Renderer::live(&look, follower.cursor.position());
     if !flags.json && !write_whole(&follower.heading(&look)) {
         return Ok(Outcome::Fine);
     }
@@ -166,97 +168,86 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
 
 struct Follower {
     key: Vec<u8>,
-    /// The last one that was read.
-    seq: i64,
-    /// The same before the last step, to speak of.
-    seq_before: i64,
-    session_id: Option<String>,
+    /// The position, and which gaps were shown.
+    cursor: ReadCursor,
+    /// The position before the last step, for messages.
+    seq_before: u64,
+    session_id: Option<SessionId>,
     alias: Option<String>,
     state: Option<String>,
     is_messages_only: bool,
-    /// A gap is told of with every page that it reaches into.
-    gap_to: i64,
     is_gone: bool,
     is_closed: bool,
-    /// For whoever looks at standard error.
+    /// Lines for standard error.
     remarks: Vec<String>,
 }
 
 impl Follower {
     fn start(router: &mut Router, key: Vec<u8>, flags: &Flags) -> Result<Follower> {
         let mut follower = Follower {
-            seq: 0,
+            cursor: ReadCursor::after(0),
             seq_before: 0,
             session_id: None,
             alias: None,
             state: None,
             is_messages_only: flags.no_events,
-            gap_to: 0,
             is_gone: false,
             is_closed: false,
             remarks: Vec::new(),
             key,
         };
-        let info = follower.ask(router, redis::cmd("SESSION.INFO").arg(&follower.key))?;
-        if info == Value::Nil {
+        let Some(info) = ask(router, &follower.info())? else {
             return match flags.wait {
                 true => {
                     follower.is_gone = true;
                     follower.remarks.push(format!(
                         "no session at key '{}' yet; waiting for it",
-                        shown(&follower.key)
+                        key_text(&follower.key)
                     ));
                     Ok(follower)
                 }
                 false => Err(not_found(&follower.key)),
             };
-        }
-        let last_seq = follower.learn(info);
-        follower.seq = last_seq;
+        };
+        let mut seq = info
+            .number("last_seq")
+            .and_then(|seq| u64::try_from(seq).ok())
+            .unwrap_or(0);
+        follower.learn(&info);
         if flags.last > 0 {
-            let first = -i64::from(flags.last);
-            let mut range = redis::cmd("SESSION.RANGE");
-            range.arg(&follower.key).arg(first).arg(-1).arg("WITHMETA");
-            let last = array(follower.ask(router, &range)?);
-            let first_seq = last.first().cloned().and_then(|first| int(array(first).first()?));
+            let last = request::range_with_meta(&follower.key, MessageQuery::newest(flags.last)).tolerant();
+            let last = ask(router, &last)?;
             // Fewer than were asked for are all that there are, and so is what stands before them.
             let is_all = last.len() < flags.last as usize;
-            follower.seq = first_seq.filter(|_| !is_all).map_or(0, |first| first - 1);
+            seq = last
+                .first()
+                .filter(|_| !is_all)
+                .map_or(0, |first| first.seq.saturating_sub(1));
         }
-        follower.seq_before = follower.seq;
+        follower.cursor = ReadCursor::after(seq);
+        follower.seq_before = seq;
         Ok(follower)
     }
 
-    fn ask(&self, router: &mut Router, command: &Cmd) -> Result<Value> {
-        ask(router, &self.key, command)
+    fn info(&self) -> Request<Option<SessionInfo>> {
+        request::info(&self.key).tolerant()
     }
 
-    /// From `SESSION.INFO`; the last seq.
-    fn learn(&mut self, info: Value) -> i64 {
-        let mut last_seq = 0;
-        for (name, value) in pairs(info) {
-            let text = |value| bytes(value).map(|text| String::from_utf8_lossy(&text).into_owned());
-            match name.as_slice() {
-                b"session_id" => self.session_id = text(value),
-                b"alias" => self.alias = text(value),
-                b"state" => self.state = text(value),
-                b"last_seq" => last_seq = int(&value).unwrap_or(0),
-                b"closed_at" => {
-                    let is_closed = value != Value::Nil;
-                    if is_closed && !self.is_closed {
-                        self.remarks
-                            .push("the session is closed: nothing more will come".into());
-                    }
-                    self.is_closed = is_closed;
-                }
-                _ => {}
-            }
+    fn learn(&mut self, info: &SessionInfo) {
+        let text = |name: &str| info.text(name).map(str::to_owned);
+        self.session_id = info.text("session_id").and_then(|id| id.parse().ok());
+        self.alias = text("alias");
+        self.state = text("state");
+        let is_closed = info.text("closed_at").is_some();
+        if is_closed && !self.is_closed {
+            self.remarks
+                .push("the session is closed: nothing more will come".into());
         }
-        last_seq
+        self.is_closed = is_closed;
     }
 
     fn heading(&self, look: &Look) -> String {
-        let mut line = look.paint.bold(&shown(&self.key));
+        let mut line = look.paint.bold(&key_text(&self.key));
         if let Some(alias) = &self.alias {
             line += &format!("  {}", look.paint.put(term::color::NAME, &clean_line(alias)));
         }
@@ -266,85 +257,56 @@ impl Follower {
         line + "\n"
     }
 
-    fn read(&self) -> Cmd {
-        let mut read = redis::cmd("SESSION.READ");
-        read.arg(&self.key).arg(self.seq);
-        if self.is_messages_only {
-            read.arg("MESSAGES");
+    fn read(&self, count: u32) -> ReadOptions {
+        let read = ReadOptions::after(self.cursor.position()).count(count);
+        match self.is_messages_only {
+            true => read.messages(),
+            false => read,
         }
-        read
     }
 
-    /// What is there now and was not shown yet.
+    /// Reads the entries that were not shown yet.
     fn step(&mut self, router: &mut Router) -> Result<Vec<Entry>> {
-        if let Link::Server(connection) = router.link(&self.key)? {
-            // If it cannot be set, a silent network is noticed later.
-            let _ = connection.set_read_timeout(Some(SILENCE));
-        }
-        let commands = [
-            redis::cmd("SESSION.INFO").arg(&self.key).to_owned(),
-            self.read().arg("COUNT").arg(PAGE).to_owned(),
-        ];
-        let replies = match router.transaction(&self.key, &commands)? {
-            Ok(replies) => array(replies),
+        // If it cannot be set, a silent network is noticed later.
+        let _ = router.at_key(&self.key)?.set_read_timeout(Some(SILENCE));
+        let info = self.info();
+        let page = request::read_raw(&self.key, self.read(PAGE)).tolerant();
+        let replies = match router.transaction(&[info.command(), page.command()])? {
+            Ok(replies) => replies,
             Err(refusal) => return Err(explain(router, &self.key, &refusal)),
         };
         let mut replies = replies.into_iter();
-        self.seq_before = self.seq;
-        let info = replies.next().unwrap_or(Value::Nil);
-        if info == Value::Nil {
+        self.seq_before = self.cursor.position();
+        let Some(info) = read(&info, replies.next().unwrap_or(Value::Nil))? else {
             if !std::mem::replace(&mut self.is_gone, true) {
                 self.remarks
                     .push("the session is gone (deleted, renamed or expired); waiting for one at its key".into());
             }
             return Ok(Vec::new());
-        }
-        let known = self.session_id.clone();
-        self.learn(info);
+        };
+        let known = self.session_id;
+        self.learn(&info);
         self.is_gone = false;
         if known.is_some() && known != self.session_id {
-            self.seq = 0;
-            self.gap_to = 0;
-            let session_id = self.session_id.clone().unwrap_or_default();
+            self.cursor.pass(ReadStep::Reset);
+            let session_id = self.session_id.unwrap_or(SessionId::unknown());
             return Ok(vec![Entry::reset(session_id, time::now_ms())]);
         }
-        let entries = replies.next().map(array).unwrap_or_default();
-        let is_page_full = entries.len() >= PAGE;
-        let mut entries: Vec<Entry> = entries.into_iter().filter_map(Entry::of_read).collect();
-        entries.retain(|entry| self.pass(entry));
-        if !is_page_full {
-            // Nothing is left inside the gap, and it need not be told again.
-            self.seq = self.seq.max(self.gap_to);
-        }
+        let page = read(&page, replies.next().unwrap_or(Value::Nil))?;
+        let mut entries: Vec<Entry> = page.into_iter().map(Entry::of_read).collect();
+        let recorded = entries
+            .iter()
+            .filter(|entry| matches!(entry.step(), ReadStep::Recorded { .. }));
+        let is_page_full = recorded.count() >= PAGE as usize;
+        entries.retain(|entry| self.cursor.pass(entry.step()));
+        self.cursor.end_page(is_page_full);
         Ok(entries)
     }
 
-    /// Goes on to this entry; false if it says nothing new.
-    fn pass(&mut self, entry: &Entry) -> bool {
-        match entry.what {
-            // What stands inside it still follows, so it moves nothing but itself.
-            What::Gap { to, .. } => {
-                let is_new = to > self.gap_to;
-                self.gap_to = self.gap_to.max(to);
-                is_new
-            }
-            What::Reset { .. } => {
-                self.seq = 0;
-                self.gap_to = 0;
-                true
-            }
-            _ => {
-                self.seq = self.seq.max(entry.seq);
-                true
-            }
-        }
-    }
-
-    /// Until there is something, or for a while.
+    /// Waits until there is something, or for a while.
     fn wait(&self, router: &mut Router) -> Result<()> {
-        let mut read = self.read();
-        read.arg("COUNT").arg(1).arg("BLOCK").arg(BLOCK_MS);
-        match router.call(&self.key, &read)? {
+        let read = request::read_raw(&self.key, self.read(1).block(BLOCK)).tolerant();
+        match router.ask(&read)? {
             Ok(_) => Ok(()),
             // The server became a replica, or somebody sent CLIENT UNBLOCK: the next read says how it is.
             Err(refusal) if refusal.is("UNBLOCKED") => Ok(()),

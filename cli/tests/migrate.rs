@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use redis_session_core::layout::{Format, KeyName, Sample};
 use redis_session_tests::{int, items, talk, text, wait_until, Client, Cluster, Options, Server};
 use serde_json::json;
 
@@ -95,6 +96,81 @@ fn fill(client: &mut Client, n: usize) {
             client.run(line);
         }
     }
+}
+
+/// Writes a layout's sample under the names that its keys have; where the session is to be.
+fn write_sample(server: &Server, format: Format) -> String {
+    let common = format!("{}-1", format.name());
+    let name = |name: &KeyName| String::from_utf8(name.named(common.as_bytes())).expect("text");
+    assert!(!format.sample.is_empty(), "{format:?} has no sample");
+    for (key, sample) in format.keys.iter().map(name).zip(format.sample) {
+        let mut words = match sample {
+            Sample::String(text) => vec!["SET".to_owned(), key, (*text).to_owned()],
+            Sample::List(_) => vec!["RPUSH".to_owned(), key],
+            Sample::Hash(_) => vec!["HSET".to_owned(), key],
+            Sample::Zset(_) => vec!["ZADD".to_owned(), key],
+        };
+        match sample {
+            Sample::String(_) => {}
+            Sample::List(elements) => words.extend(elements.iter().map(ToString::to_string)),
+            Sample::Hash(fields) => words.extend(
+                fields
+                    .iter()
+                    .flat_map(|(name, value)| [name.to_string(), value.to_string()]),
+            ),
+            Sample::Zset(members) => {
+                words.extend(
+                    members
+                        .iter()
+                        .flat_map(|(score, member)| [score.to_string(), member.to_string()]),
+                );
+            }
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        server.call(&words);
+    }
+    name(&format.keys[0])
+}
+
+#[test]
+fn every_layout_of_the_table_is_found_by_the_names_of_its_keys() {
+    let server = Server::start();
+    let formats: Vec<(Format, String)> = Format::all()
+        .map(|format| (format, write_sample(&server, format)))
+        .collect();
+    let keys = int(&server.run("DBSIZE"));
+    let done = report(&server, "migrate", 0);
+    assert_eq!(done["skipped"], 0, "{done:#}");
+    for (format, key) in &formats {
+        let layout = &done["layouts"][format.name()];
+        assert_eq!(
+            (&layout["found"], &layout["migrated"]),
+            (&json!(1), &json!(1)),
+            "{format:?} in {done:#}"
+        );
+        assert_eq!(text(&server.call(&["TYPE", key])), "rdsession", "{format:?}");
+    }
+    assert_eq!(
+        int(&server.run("DBSIZE")),
+        formats.len() as i64,
+        "of {keys} keys: one session each"
+    );
+
+    // The flag knows the same names.
+    for (format, _) in &formats {
+        run(
+            &server,
+            &format!("migrate --dry-run --format {} --match nothing", format.name()),
+            0,
+        );
+    }
+    run(&server, "migrate --dry-run --format nonsense --match nothing", 2);
+
+    // And so do the examples above.
+    let names: Vec<&str> = formats.iter().map(|(format, _)| format.name()).collect();
+    let mut shown = LAYOUTS.map(|(format, ..)| format).to_vec();
+    shown.dedup();
+    assert_eq!(shown, names);
 }
 
 fn contents(server: &Server) -> Vec<(String, String)> {

@@ -32,6 +32,7 @@
 use redis::Value;
 
 use crate::value::{self, Mode};
+use crate::{Checkpoint, Event};
 
 /// The items of an array or a set; of anything else none.
 ///
@@ -109,4 +110,28 @@ pub fn pairs(value: Value) -> Vec<(Vec<u8>, Value)> {
 /// ```
 pub fn json(json: &[u8]) -> Option<serde_json::Value> {
     value::parse_in(json, Mode::Tolerant).ok()
+}
+
+/// An event, from the JSON that the server sent: an item of `SESSION.EVENT RANGE`, or what a subscriber was told. None if it has no seq.
+///
+/// ```
+/// # use redis_session_client::tolerant;
+/// let event = tolerant::event(br#"{"seq":3,"type":"broke","agentId":7}"#).expect("it has a seq");
+/// assert_eq!((event.seq, event.event_type.as_str(), event.agent_id), (3, "broke", None));
+/// assert_eq!(tolerant::event(b"{}"), None);
+/// ```
+pub fn event(json: &[u8]) -> Option<Event> {
+    value::object_of(json, Mode::Tolerant).ok()
+}
+
+/// A checkpoint, from the JSON that the server sent: an item of `SESSION.CHECKPOINT LIST`, or of a document. None if it has no id.
+///
+/// ```
+/// # use redis_session_client::tolerant;
+/// let checkpoint = tolerant::checkpoint(br#"{"checkpointId":3,"label":"greeted"}"#).expect("it has an id");
+/// assert_eq!(checkpoint.label.as_deref(), Some("greeted"));
+/// assert_eq!(tolerant::checkpoint(b"[]"), None);
+/// ```
+pub fn checkpoint(json: &[u8]) -> Option<Checkpoint> {
+    value::object_of(json, Mode::Tolerant).ok()
 }

@@ -1,52 +1,23 @@
-//! One connection to one server, or to wherever keys are.
+//! Sends commands to one server. Error replies are values; a `Failure` ends the program.
 
-use redis::cluster::ClusterConnection;
-use redis::{Cmd, Connection, ConnectionLike, RedisError, Value};
+use redis::{Cmd, Connection, RedisError, ServerError, Value};
+use redis_session_client::route;
 
 use crate::failure::{Failure, Refusal, Result};
 
-/// A connection. Error replies are values; what is an error here ends the program.
-pub enum Link {
-    Server(Box<Connection>),
-    Cluster(Box<ClusterConnection>),
-}
-
 /// A reply, or the error that the server replied.
-pub type Answer = std::result::Result<Value, Refusal>;
+pub type Answer<T = Value> = std::result::Result<T, Refusal>;
 
-impl Link {
-    pub fn call(&mut self, command: &Cmd) -> Result<Answer> {
-        let reply = match self {
-            Link::Server(connection) => connection.req_command(command),
-            Link::Cluster(connection) => connection.req_command(command),
-        };
-        settle(reply)
-    }
+/// Commands over one connection, with this program's failures.
+pub trait Link {
+    /// Sends one command.
+    fn call(&mut self, command: &Cmd) -> Result<Answer>;
 
-    /// All commands at once, to one server. Of a cluster, one after the other.
-    pub fn call_all(&mut self, commands: &[Cmd]) -> Result<Vec<Answer>> {
-        self.call_each(&commands.iter().collect::<Vec<_>>())
-    }
+    /// Sends all commands at once; an answer for each.
+    fn call_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Cmd>) -> Result<Vec<Answer>>;
 
-    pub fn call_each(&mut self, commands: &[&Cmd]) -> Result<Vec<Answer>> {
-        match self {
-            Link::Server(_) if commands.is_empty() => Ok(Vec::new()),
-            Link::Server(connection) => {
-                let mut packed = Vec::new();
-                commands
-                    .iter()
-                    .for_each(|command| command.write_packed_command(&mut packed));
-                let replies = connection
-                    .req_packed_commands(&packed, 0, commands.len())
-                    .map_err(|error| lost(&error))?;
-                replies.into_iter().map(|reply| settle(Ok(reply))).collect()
-            }
-            Link::Cluster(_) => commands.iter().map(|command| self.call(command)).collect(),
-        }
-    }
-
-    /// A reply that is only not there if the program cannot go on.
-    pub fn must(&mut self, command: &Cmd) -> Result<Value> {
+    /// Sends a command without whose reply the program cannot go on.
+    fn must(&mut self, command: &Cmd) -> Result<Value> {
         self.call(command)?.map_err(|refusal| {
             refusal.failure().unwrap_or_else(|| {
                 let name = command.args_iter().next().map(|arg| match arg {
@@ -58,8 +29,8 @@ impl Link {
         })
     }
 
-    /// Whether the server has the module, and lets us in.
-    pub fn check_module(&mut self) -> Result<()> {
+    /// Checks that the server has the module, and lets this user in.
+    fn check_module(&mut self) -> Result<()> {
         let Err(refusal) = self.call(redis::cmd("SESSION.INDEX").arg("HELP"))? else {
             return Ok(());
         };
@@ -79,24 +50,29 @@ impl Link {
     }
 }
 
-pub(super) fn settle(reply: redis::RedisResult<Value>) -> Result<Answer> {
-    match reply {
-        Ok(Value::ServerError(error)) => Ok(Err(Refusal {
-            code: error.code().to_owned(),
-            text: error.details().unwrap_or_default().to_owned(),
-        })),
-        Ok(value) => Ok(Ok(value)),
-        Err(error) => match error.code() {
-            Some(code) => Ok(Err(Refusal {
-                code: code.to_owned(),
-                text: error.detail().unwrap_or_default().to_owned(),
-            })),
-            None => Err(lost(&error)),
-        },
+impl Link for Connection {
+    fn call(&mut self, command: &Cmd) -> Result<Answer> {
+        let mut answers = self.call_all([command])?;
+        Ok(answers.pop().unwrap_or(Ok(Value::Nil)))
+    }
+
+    fn call_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Cmd>) -> Result<Vec<Answer>> {
+        let answers = route::send(self, commands).map_err(|error| lost(&error))?;
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.map_err(|error| refusal(&error)))
+            .collect())
     }
 }
 
-fn lost(error: &RedisError) -> Failure {
+pub(super) fn refusal(error: &ServerError) -> Refusal {
+    Refusal {
+        code: error.code().to_owned(),
+        text: error.details().unwrap_or_default().to_owned(),
+    }
+}
+
+pub(super) fn lost(error: &RedisError) -> Failure {
     Failure::Lost(format!(
         "the connection was lost: {error}\nWhat was done stays done: run the same command again to go on."
     ))

@@ -1,32 +1,32 @@
 //! Connections, with the flags and the environment of redis-cli.
 //!
 //! ```text
-//!  mod.rs     the flags, and what they mean: where to connect, and as whom
-//!  link.rs    one connection; error replies are values
-//!  router.rs  one server, or the primaries of a cluster: each key goes where it is
-//!  reply.rs   what is in a reply
+//!  mod.rs       the flags, and the target that they describe
+//!  link.rs      commands to one server; error replies are values
+//!  router.rs    one server, or the primaries of a cluster: each key goes where it is
+//!  scan.rs      SCAN, page by page
+//!  password.rs  --askpass
 //! ```
 
 mod link;
 mod password;
-mod reply;
 mod router;
+mod scan;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use redis::cluster::ClusterClient;
 use redis::{
-    Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError,
-    TlsCertificates,
+    Client, ClientTlsConfig, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisError, TlsCertificates,
 };
 
 use crate::failure::{Failure, Result};
 
 pub use link::{Answer, Link};
-pub use reply::{array, bytes, int, pairs};
-pub use router::{slot, Primaries, Router};
+pub use router::{read, Place, Router};
+pub use scan::Scan;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -99,7 +99,7 @@ pub struct Flags {
     resp3: bool,
 }
 
-/// Where to connect, and as whom.
+/// An address with credentials and certificates.
 #[derive(Clone)]
 pub struct Target {
     info: ConnectionInfo,
@@ -180,12 +180,12 @@ impl Flags {
     fn certificates(&self) -> Result<TlsCertificates> {
         let client_tls = match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => Some(ClientTlsConfig {
-                client_cert: read(cert)?,
-                client_key: read(key)?,
+                client_cert: contents(cert)?,
+                client_key: contents(key)?,
             }),
             _ => None,
         };
-        let mut trusted = self.cacert.as_deref().map(read).transpose()?;
+        let mut trusted = self.cacert.as_deref().map(contents).transpose()?;
         if let Some(folder) = &self.cacertdir {
             trusted.get_or_insert_default().extend(read_folder(folder)?);
         }
@@ -196,7 +196,7 @@ impl Flags {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+fn contents(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))
 }
 
@@ -206,7 +206,7 @@ fn read_folder(folder: &Path) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
-        let text = if path.is_file() { read(&path)? } else { continue };
+        let text = if path.is_file() { contents(&path)? } else { continue };
         // Such a folder may also hold lists of what was revoked, and notes.
         if text.windows(27).any(|part| part == b"-----BEGIN CERTIFICATE-----") {
             all.extend(text);
@@ -223,36 +223,22 @@ fn read_folder(folder: &Path) -> Result<Vec<u8>> {
 }
 
 impl Target {
-    /// One connection to one server that has the module.
+    /// Connects to the server, and checks that it has the module.
     ///
     /// Replies may take their time, as in redis-cli: a socket with a timeout would break off at Ctrl-C instead of going on.
-    pub fn connect(&self) -> Result<Link> {
+    pub fn open(&self) -> Result<Connection> {
         let client = match &self.certificates {
             Some(certificates) => Client::build_with_tls(self.info.clone(), certificates.clone()),
             None => Client::open(self.info.clone()),
         };
-        let connection = client
+        let mut connection = client
             .and_then(|client| client.get_connection_with_timeout(CONNECT_TIMEOUT))
             .map_err(|error| self.unreachable(&error))?;
-        let mut link = Link::Server(Box::new(connection));
-        link.check_module()?;
-        Ok(link)
+        connection.check_module()?;
+        Ok(connection)
     }
 
-    /// A connection that goes wherever a key is.
-    pub fn connect_cluster(&self) -> Result<Link> {
-        let mut builder = ClusterClient::builder([self.info.clone()]).connection_timeout(CONNECT_TIMEOUT);
-        if let Some(certificates) = &self.certificates {
-            builder = builder.certs(certificates.clone());
-        }
-        let connection = builder
-            .build()
-            .and_then(|client| client.get_connection())
-            .map_err(|error| self.unreachable(&error))?;
-        Ok(Link::Cluster(Box::new(connection)))
-    }
-
-    /// The same with another address.
+    /// The same credentials and certificates at another address.
     pub fn at(&self, host: &str, port: u16) -> Target {
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls {
@@ -271,7 +257,7 @@ impl Target {
         }
     }
 
-    /// The host, where there is one: what a node means that does not know its own.
+    /// The host: that of nodes which do not know their own.
     pub fn host(&self) -> &str {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
@@ -279,7 +265,7 @@ impl Target {
         }
     }
 
-    /// As people read it: without a password.
+    /// The address as people read it, without a password.
     pub fn name(&self) -> String {
         match self.info.addr() {
             ConnectionAddr::Unix(path) => path.display().to_string(),

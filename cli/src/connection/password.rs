@@ -1,4 +1,4 @@
-//! `--askpass`: a password that is typed and not shown.
+//! `--askpass`: reads a password without echo.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -26,7 +26,7 @@ pub fn ask() -> Result<String> {
         .ok_or_else(|| Failure::Usage("no password was given".into()))
 }
 
-/// `None` if it was given up.
+/// Reads the keys; `None` if the user cancelled.
 fn type_in() -> std::io::Result<Option<String>> {
     let mut password = String::new();
     loop {

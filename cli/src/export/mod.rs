@@ -1,42 +1,42 @@
-//! `redis-session export`: values as lines of JSON, one a key, that `import jsonl` brings back as they were.
+//! `redis-session export`: writes keys as lines of JSON, which `import jsonl` restores exactly.
 //!
 //! ```text
-//!  SCAN TYPE … ─> MEMORY USAGE ─> MULTI PEXPIRETIME, TYPE, DUMP, SESSION.GET, … EXEC ─> line.rs ─> sink.rs
+//!  SCAN TYPE … ─> MEMORY USAGE ─> MULTI PEXPIRETIME, TYPE, DUMP, SESSION.GET, … EXEC ─> archive.rs ─> sink.rs
 //!                 (how many go together)                (a key is read at one moment)
 //! ```
 //!
-//! What is in memory is what one round trip brings: a few megabytes, or one value that is larger. A digest of each key stays, since SCAN
-//! may show a key twice, and an export that goes on has to know what is done.
+//! Memory holds the replies of one round trip: a few megabytes, or one larger value. It also keeps a digest of each key, because SCAN may
+//! return a key twice and a resumed export must know what is done.
 
-mod line;
 mod sink;
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use clap::Args;
 use redis::Cmd;
-use serde::Deserialize;
+use redis_session_client::tolerant::{bytes, int};
+use redis_session_client::{request, IndexQuery};
 
-use crate::connection::{self, array, bytes, int, Router};
-use crate::directory;
+use crate::archive::{self, Kind};
+use crate::connection::{self, Link, Place, Router, Scan};
+use crate::digest::digest;
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
-use crate::progress::{self, Progress};
+use crate::session::directory;
+use crate::stop;
+use crate::term::progress::Progress;
+use crate::term::text::key_text;
 use crate::Outcome;
 use sink::Sink;
 
-pub use line::{Head, Kind, FORMAT};
+/// Keys that one SCAN looks at: about half a millisecond of the server's time.
+const PAGE: usize = 500;
 
-/// Keys that SCAN looks at in one go: half a millisecond of the server's time.
-const PAGE: u64 = 500;
-
-/// What is asked for in one round trip: so many keys, of so many bytes in the server's memory, but one at least.
+/// Bounds of one round trip: number of keys, and their bytes in the server's memory; at least one key.
 const KEYS_AT_ONCE: usize = 200;
 const BYTES_AT_ONCE: u64 = 2 * 1024 * 1024;
 
-/// A cluster whose slots move while it is walked is walked again, so often at most.
+/// How often a cluster is walked at most: again if slots moved meanwhile.
 const WALKS_AT_MOST: usize = 5;
 
 #[derive(Args, Debug)]
@@ -69,7 +69,7 @@ pub struct Flags {
     readable: bool,
 }
 
-/// What was exported.
+/// Number of values exported, by type.
 #[derive(Default)]
 struct Counts {
     sessions: u64,
@@ -104,7 +104,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         counts: Counts::default(),
         progress: Progress::of_values("keys", 0),
     };
-    progress::watch_for_stop()?;
+    stop::watch()?;
     let walked = match flags.keys.is_empty() && flags.index.is_empty() {
         true => exporter.walk(),
         false => exporter.named(),
@@ -114,7 +114,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     exporter.summarise(walked.is_err() || finished.is_err());
     walked?;
     finished?;
-    Ok(match (progress::is_stopped(), exporter.counts.missing) {
+    Ok(match (stop::is_requested(), exporter.counts.missing) {
         (true, _) => Outcome::Interrupted,
         (false, 0) => Outcome::Fine,
         (false, _) => Outcome::Incomplete,
@@ -122,17 +122,17 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
 }
 
 impl Exporter<'_> {
-    /// Everything that SCAN finds.
+    /// Exports everything that SCAN finds.
     fn walk(&mut self) -> Result<()> {
         for _ in 0..WALKS_AT_MOST {
-            for address in self.router.addresses() {
-                let size = self.router.at(&address)?.must(&redis::cmd("DBSIZE"))?;
+            for node in self.router.nodes() {
+                let size = self.router.at(&node)?.must(&redis::cmd("DBSIZE"))?;
                 self.progress.add_total(int(&size).unwrap_or(0) as u64);
                 for kind in Kind::ALL {
-                    self.scan(&address, kind)?;
+                    self.scan(&node, kind)?;
                 }
             }
-            if progress::is_stopped() {
+            if stop::is_requested() {
                 return Ok(());
             }
             // Keys that moved to a node that had been walked already were not met.
@@ -145,66 +145,38 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    fn scan(&mut self, address: &(String, u16), kind: Kind) -> Result<()> {
-        let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
-            let mut command = redis::cmd("SCAN");
-            command.arg(&cursor);
-            if let Some(pattern) = &self.flags.matching {
-                command.arg("MATCH").arg(pattern);
-            }
-            command.arg("COUNT").arg(PAGE).arg("TYPE").arg(kind.name());
-            let mut reply = array(self.router.at(address)?.must(&command)?).into_iter();
-            cursor = reply.next().and_then(bytes).unwrap_or_else(|| b"0".to_vec());
-            let keys: Vec<Vec<u8>> = reply
-                .next()
-                .map(array)
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(bytes)
-                .collect();
+    fn scan(&mut self, node: &Place, kind: Kind) -> Result<()> {
+        let matching = self.flags.matching.as_deref();
+        let mut scan = Scan::new(PAGE).matching(matching).of_type(Some(kind.name()));
+        while !stop::is_requested() {
+            let Some(keys) = scan.next(self.router.at(node)?)? else {
+                break;
+            };
             self.take(keys, Some(kind))?;
             // The keys are as many as there are, however often they are walked.
-            self.progress.add(if kind == Kind::Session { PAGE } else { 0 }, 0, 0);
-            if cursor == b"0" {
-                break;
-            }
+            self.progress
+                .add(if kind == Kind::Session { PAGE as u64 } else { 0 }, 0, 0);
         }
         Ok(())
     }
 
-    /// The keys that the command line names, and what is in the directories that it names.
+    /// Exports the keys and the directories with their sessions that the command line names.
     fn named(&mut self) -> Result<()> {
         let keys: Vec<Vec<u8>> = self.flags.keys.iter().map(key_of_argument).collect();
         self.progress.add_total(keys.len() as u64);
         self.take(keys, None)?;
         for index in self.flags.index.iter().map(key_of_argument) {
-            let list = redis::cmd("SESSION.INDEX").arg("LIST").arg(&index).to_owned();
-            let entries = match self.router.call(&index, &list)? {
-                Ok(entries) => array(entries),
-                Err(refusal) => {
-                    return Err(Failure::NotFound(format!(
-                        "{} is not a directory ({refusal})",
-                        shown(&index)
-                    )))
-                }
-            };
+            let list = request::index_list(&index, IndexQuery::all());
+            let entries = self
+                .router
+                .ask(&list)?
+                .map_err(|refusal| Failure::NotFound(format!("{} is not a directory ({refusal})", key_text(&index))))?;
             let mut keys = Vec::new();
-            for entry in entries.into_iter().filter_map(bytes) {
-                #[derive(Deserialize)]
-                struct Entry {
-                    id: String,
-                    key: String,
-                }
-                let entry: Entry = serde_json::from_slice(&entry).map_err(|error| {
-                    Failure::Server(format!(
-                        "SESSION.INDEX LIST replied what this program cannot read ({error}): is the module newer? Update redis-session."
-                    ))
-                })?;
-                keys.push(directory::raw_key(&mut self.router, &index, &entry.id, &entry.key)?);
+            for entry in &entries {
+                keys.push(directory::raw_key(&mut self.router, &index, entry)?);
             }
             self.progress.add_total(keys.len() as u64 + 1);
-            for keys in keys.chunks(PAGE as usize) {
+            for keys in keys.chunks(PAGE) {
                 self.take(keys.to_vec(), Some(Kind::Session))?;
                 self.progress.add(keys.len() as u64, 0, 0);
             }
@@ -213,14 +185,14 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Exports those that are not done. What they are is known of what SCAN and directories tell; of those that are asked for by name it is
-    /// looked up, and said if they are not there.
+    /// Exports the keys that are not done yet. `kind` is their type where SCAN or a directory tells; otherwise it is looked up, and keys that
+    /// cannot be exported are reported.
     fn take(&mut self, mut keys: Vec<Vec<u8>>, kind: Option<Kind>) -> Result<()> {
         keys.retain(|key| self.done.insert(digest(key)));
+        // Where the user may not ask for sizes, all keys are taken for large.
         let sizes = keys
             .iter()
             .map(|key| (key.as_slice(), redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned()));
-        // To whom the server does not tell them, for want of permission: all are taken for large.
         let sizes = self.router.answers(sizes.collect())?;
         let mut sized = keys.iter().zip(sizes).map(|(key, size)| {
             let size = size.ok().map_or(BYTES_AT_ONCE, |size| int(&size).unwrap_or(0) as u64);
@@ -228,7 +200,7 @@ impl Exporter<'_> {
         });
         let mut next = sized.next();
         while let Some((key, size)) = next {
-            if progress::is_stopped() {
+            if stop::is_requested() {
                 break;
             }
             let (mut together, mut total) = (vec![key], size);
@@ -260,7 +232,7 @@ impl Exporter<'_> {
             match answer {
                 Ok(replies) => {
                     // There is nothing of a key that went between SCAN and here.
-                    if let Some(values) = line::Values::of(array(replies), !self.flags.readable) {
+                    if let Some(values) = archive::Values::of(replies, !self.flags.readable) {
                         self.write(key, kind, &values)?;
                     }
                 }
@@ -271,7 +243,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// What the keys hold that is to be exported. Of the others it is said why not.
+    /// The types of the keys that can be exported. The others are reported.
     fn kinds<'k>(&mut self, keys: &[&'k [u8]]) -> Result<Vec<(&'k [u8], Kind)>> {
         let commands = keys.iter().map(|key| (*key, redis::cmd("TYPE").arg(*key).to_owned()));
         let answers = self.router.calls(commands.collect())?;
@@ -295,8 +267,8 @@ impl Exporter<'_> {
         commands
     }
 
-    fn write(&mut self, key: &[u8], kind: Kind, values: &line::Values) -> Result<()> {
-        line::write(self.sink.out(), key, kind, values).map_err(|error| self.sink.failure(&error))?;
+    fn write(&mut self, key: &[u8], kind: Kind, values: &archive::Values) -> Result<()> {
+        archive::write(self.sink.out(), key, kind, values).map_err(|error| self.sink.failure(&error))?;
         self.sink.line_is_done()?;
         match kind {
             Kind::Session => self.counts.sessions += 1,
@@ -309,7 +281,7 @@ impl Exporter<'_> {
 
     fn is_missing(&mut self, key: &[u8], kind: &str) {
         self.counts.missing += 1;
-        let key = shown(key);
+        let key = key_text(key);
         match kind {
             "none" => eprintln!("{key}: there is no such key"),
             "string" | "list" | "hash" | "zset" => eprintln!(
@@ -321,7 +293,7 @@ impl Exporter<'_> {
 
     fn is_refused(&mut self, key: &[u8], refusal: &Refusal) {
         self.counts.missing += 1;
-        eprintln!("{}: left out: {refusal}", shown(key));
+        eprintln!("{}: left out: {refusal}", key_text(key));
     }
 
     fn summarise(&self, is_broken_off: bool) {
@@ -339,7 +311,7 @@ impl Exporter<'_> {
         if missing > 0 {
             text += &format!("left out: {missing}\n");
         }
-        if progress::is_stopped() || is_broken_off {
+        if stop::is_requested() || is_broken_off {
             text += match self.sink.can_be_resumed() {
                 true => "stopped before the end: the same command with --resume goes on.\n",
                 false => "stopped before the end.\n",
@@ -349,17 +321,7 @@ impl Exporter<'_> {
     }
 }
 
-/// 128 bits, so that no two of a billion keys are taken for one.
-fn digest(key: &[u8]) -> u128 {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, key).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
-}
-
-/// A key as the command line has it: bytes.
+/// The bytes of a key given on the command line.
 fn key_of_argument(argument: &std::ffi::OsString) -> Vec<u8> {
     argument.as_encoded_bytes().to_vec()
 }

@@ -1,11 +1,11 @@
-//! Where an export goes: a file, which can be gone on with, or standard output.
+//! The output of an export: a file, which can be resumed, or standard output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, IsTerminal, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::line::Head;
 use super::Flags;
+use crate::archive::Head;
 use crate::failure::{Failure, Result};
 
 const BUFFER_BYTES: usize = 1024 * 1024;
@@ -17,15 +17,15 @@ pub struct Sink {
     lines: u64,
 }
 
-/// Counts what goes through.
+/// Counts the bytes that are written.
 struct Counting {
     out: BufWriter<Box<dyn Target>>,
     bytes: u64,
 }
 
-/// What is written to in the end.
+/// The file or stream behind the buffer.
 trait Target: Write {
-    /// Until it is where it stays.
+    /// Flushes it to its final place; a file is synced.
     fn settle(&mut self) -> io::Result<()>;
 }
 
@@ -45,11 +45,11 @@ impl Target for io::Stdout {
     }
 }
 
-/// JSON on its way to a terminal, without what some of those obey: DEL and the C1 controls. They stand in strings only, and become escapes
-/// that mean the same. The other controls are escapes already.
+/// Replaces DEL and C1 control characters, which some terminals obey, in JSON that is printed. They occur in strings only, where an escape
+/// means the same. JSON has the other control characters escaped already.
 struct Harmless<W> {
     out: W,
-    /// The first byte of a C1 control, or of another character.
+    /// A byte 0xc2 is held back: it begins a C1 control character or another one.
     is_c2_held: bool,
 }
 
@@ -102,7 +102,7 @@ impl Write for Counting {
 }
 
 impl Sink {
-    /// Opens the file, and tells the keys that are in it already.
+    /// Opens the output, and calls `is_done` with each key that a resumed file contains.
     pub fn open(flags: &Flags, is_done: &mut dyn FnMut(&[u8])) -> Result<Sink> {
         let path = (flags.output != Path::new("-")).then(|| flags.output.clone());
         let target: Box<dyn Target> = match &path {
@@ -183,7 +183,7 @@ fn create(path: &Path, is_overwritten: bool) -> Result<File> {
     })
 }
 
-/// Opens the file behind its last whole line.
+/// Opens the file for appending after its last whole line.
 fn resume(path: &Path, is_done: &mut dyn FnMut(&[u8])) -> Result<File> {
     let unusable = |error: io::Error| Failure::Usage(format!("cannot go on with {}: {error}", path.display()));
     let mut options = OpenOptions::new();

@@ -1,29 +1,31 @@
-//! `redis-session import`: what no single command of the server can turn into sessions, and what was exported.
+//! `redis-session import`: imports exported values, and conversations that no single command of the server can turn into sessions.
 //!
-//! An import of conversations can be repeated. How far it came is in the session itself, in `meta.imported`, and moves in the same `MULTI` as the messages that
-//! it tells of; both carry `IFVERSION`. So neither a crash nor a second import at the same time imports a message twice, and what was
-//! trimmed since does not come back.
+//! An import of conversations can be repeated. The session itself records how far it came, in `meta.imported`. This mark moves in the same
+//! `MULTI` as the messages, both with `IFVERSION`. So neither a crash nor a second import at the same time imports a message twice, and
+//! messages that were trimmed since do not come back.
 
 mod jsonl;
 mod redisvl;
 mod yaml;
 
 use clap::{Args, Subcommand};
-use redis::{Cmd, Value};
+use redis::Value;
+use redis_session_client::request::{self, Request};
+use redis_session_client::Create;
 use serde::Serialize;
 use serde_json::{json, Map, Value as Json};
 
-use crate::connection::{self, bytes, int, pairs, Router};
-use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
-use crate::progress;
+use crate::connection::{self, read, Router};
+use crate::failure::{Refusal, Result};
+use crate::stop;
+use crate::term::output;
 use crate::Outcome;
 
-/// Messages that go into one command, and their bytes: a millisecond of the server's time.
+/// Bounds of one command, in messages and bytes: about a millisecond of the server's time.
 const MESSAGES_OF_A_COMMAND: usize = 200;
 const BYTES_OF_A_COMMAND: usize = 512 * 1024;
 
-/// How often it is begun anew because somebody else wrote to the session meanwhile.
+/// How often an import is started again because somebody else wrote to the session.
 const ATTEMPTS: usize = 20;
 
 /// The member of the meta that says what was imported.
@@ -74,19 +76,19 @@ pub fn run(connection: &connection::Flags, source: &Source) -> Result<Outcome> {
             ..Report::default()
         },
     };
-    progress::watch_for_stop()?;
+    stop::watch()?;
     let done = match source {
         Source::Redisvl(flags) => redisvl::run(&mut importer, flags),
         Source::Yaml(flags) => yaml::run(&mut importer, flags),
         Source::Jsonl(_) => Ok(()),
     };
     let mut report = importer.report;
-    report.interrupted = progress::is_stopped();
+    report.interrupted = stop::is_requested();
     if common.json {
         let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
-        crate::print(&format!("{text}\n"));
+        output::print(&format!("{text}\n"));
     } else {
-        crate::print(&report.text());
+        output::print(&report.text());
     }
     done?;
     Ok(match (report.interrupted, common.strict && report.skipped > 0) {
@@ -106,14 +108,14 @@ pub struct Report {
     pub messages: u64,
     /// Messages that had been imported before.
     pub already: u64,
-    /// Keys that are no more.
+    /// Source keys that were removed.
     pub removed: u64,
     pub skipped: u64,
     pub skipped_items: Vec<String>,
 }
 
 impl Report {
-    /// `what` is a key or a file, `why` says what is wrong with it.
+    /// Counts what was skipped: `what` is a key or a file, `why` the reason.
     fn skip(&mut self, what: &str, why: impl std::fmt::Display) {
         self.skipped += 1;
         if self.skipped_items.len() < 1000 {
@@ -154,7 +156,7 @@ struct Importer {
     report: Report,
 }
 
-/// A session that is there.
+/// A session that exists.
 struct Opened {
     id: String,
     key: Vec<u8>,
@@ -164,15 +166,15 @@ struct Opened {
     mark: Option<Json>,
 }
 
-/// A message that is to be imported.
+/// A message to import.
 struct Item {
-    /// For the report.
+    /// Its name in the report.
     name: String,
     body: Vec<u8>,
 }
 
 impl Importer {
-    /// `SESSION.CREATE key … OPEN`, and how far its import is. `mark` is of a session that is created now.
+    /// Creates or opens a session, and reads its mark. `mark` is that of a new session.
     fn open(
         &mut self,
         key: &[u8],
@@ -189,19 +191,11 @@ impl Importer {
         command.arg(key).arg("OPEN").arg(options);
         command.arg("LIMIT").arg("maxlen").arg(self.maxlen);
         command.arg("META").arg(Json::Object(meta).to_string());
-        let reply = match self.router.call(key, &command)? {
-            Ok(reply) => reply,
+        let created = match self.router.ask(&request::raw(command, key))? {
+            Ok(reply) => read(&request::create(key, Create::new()), reply)?,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let (mut key, mut is_new) = (key.to_vec(), false);
-        for (name, value) in pairs(reply) {
-            match name.as_slice() {
-                b"created" => is_new = int(&value) == Some(1),
-                b"key" => key = bytes(value).unwrap_or_default(),
-                _ => {}
-            }
-        }
-        let mut opened = match self.find(&key)? {
+        let mut opened = match self.find(&created.key)? {
             Ok(Some(opened)) => opened,
             Ok(None) => {
                 let text = "no session where there was one just now".into();
@@ -212,36 +206,31 @@ impl Importer {
             }
             Err(refusal) => return Ok(Err(refusal)),
         };
-        opened.is_new = is_new;
+        opened.is_new = created.created;
         Ok(Ok(opened))
     }
 
-    /// The session at a key, if there is one.
+    /// Reads the session at a key, if there is one.
     fn find(&mut self, key: &[u8]) -> Result<std::result::Result<Option<Opened>, Refusal>> {
-        let reply = self
-            .router
-            .call(key, redis::cmd("SESSION.GET").arg(key).arg("MESSAGES").arg(0))?;
-        let text = match reply {
-            Ok(Value::Nil) => return Ok(Ok(None)),
-            Ok(reply) => bytes(reply).unwrap_or_default(),
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let document: Json = serde_json::from_slice(&text).map_err(|error| {
-            Failure::Server(format!(
-                "SESSION.GET replied what is not JSON ({error}): is the module newer than this program?"
-            ))
-        })?;
-        Ok(Ok(Some(Opened {
-            id: document["session_id"].as_str().unwrap_or_default().to_owned(),
-            key: key.to_vec(),
-            is_new: false,
-            version: document["version"].as_u64().unwrap_or(0),
-            mark: document["meta"][IMPORTED].get(self.source).cloned(),
-        })))
+        let found = self.router.ask(&request::get(key, Some(0)).tolerant())?;
+        Ok(found.map(|session| {
+            let session = session?;
+            Some(Opened {
+                id: session.session_id.to_string(),
+                key: key.to_vec(),
+                is_new: false,
+                version: session.version,
+                mark: session
+                    .meta
+                    .get(IMPORTED)
+                    .and_then(|marks| marks.get(self.source))
+                    .cloned(),
+            })
+        }))
     }
 
-    /// Appends these, and moves the mark with them; `mark_after(n)` is that behind the first n. What the server refuses is skipped, and the
-    /// mark goes past it. False: somebody else wrote to the session, and it has to be looked at again.
+    /// Appends the items and moves the mark with them; `mark_after(n)` is the mark after the first n. Refused items are skipped, and the mark
+    /// passes them. Returns false if somebody else wrote to the session, which has to be read again.
     fn feed(
         &mut self,
         session: &mut Opened,
@@ -251,7 +240,7 @@ impl Importer {
     ) -> Result<bool> {
         let mut begin = 0;
         let mut most = MESSAGES_OF_A_COMMAND;
-        while begin < items.len() && !progress::is_stopped() {
+        while begin < items.len() && !stop::is_requested() {
             let mut size = 0;
             let count = items[begin..]
                 .iter()
@@ -272,8 +261,9 @@ impl Importer {
             chunk.iter().for_each(|item| {
                 append.arg(&item.body);
             });
-            let mark = self.mark_command(session, session.version + 1, mark_after(begin + count));
-            match self.router.transaction(&session.key, &[append, mark])? {
+            let append = request::raw(append, &session.key);
+            let mark = self.mark(session, session.version + 1, mark_after(begin + count));
+            match self.router.transaction(&[append.command(), mark.command()])? {
                 Ok(_) => {
                     session.version += 2;
                     self.report.messages += count as u64;
@@ -288,8 +278,8 @@ impl Importer {
                     if !is_about_the_message {
                         return Ok(true);
                     }
-                    let mark = self.mark_command(session, session.version, mark_after(begin + 1));
-                    if self.router.call(&session.key.clone(), &mark)?.is_err() {
+                    let mark = self.mark(session, session.version, mark_after(begin + 1));
+                    if self.router.ask(&mark)?.is_err() {
                         return Ok(false);
                     }
                     session.version += 1;
@@ -300,15 +290,11 @@ impl Importer {
         Ok(true)
     }
 
-    fn mark_command(&self, session: &Opened, version: u64, mark: Json) -> Cmd {
+    /// The command that moves the mark of an import.
+    fn mark(&self, session: &Opened, version: u64, mark: Json) -> Request<Value> {
         let patch = json!({ IMPORTED: { self.source: mark } }).to_string();
         let mut command = redis::cmd("SESSION.META");
         command.arg(&session.key).arg(patch).arg("IFVERSION").arg(version);
-        command
+        request::raw(command, &session.key)
     }
-}
-
-/// A name in a report.
-fn name(key: &[u8]) -> String {
-    shown(key)
 }

@@ -20,17 +20,21 @@ use std::rc::Rc;
 
 use clap::Args;
 use redis::{Cmd, Value};
+use redis_session_client::tolerant::{array, bytes, int, pairs};
+use redis_session_client::{request, MessageQuery};
 use serde_json::{json, Map, Value as Json};
 
-use super::{name, Common, Importer, Item, ATTEMPTS};
-use crate::connection::{array, bytes, int, pairs};
+use super::{Common, Importer, Item, ATTEMPTS};
+use crate::connection::{Link, Place, Scan};
 use crate::failure::{Failure, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::progress::Progress;
+use crate::term::text::key_text;
 
-const PAGE: u64 = 500;
+const PAGE: usize = 500;
 
-/// Messages that are read at once, to see whether they are there.
-const IN_A_PAGE: usize = 500;
+/// Messages read at once, to see which were imported.
+const IN_A_PAGE: i64 = 500;
 
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -52,14 +56,14 @@ struct Entry {
     timestamp: f64,
     id: String,
     key: Vec<u8>,
-    /// Where it is.
-    node: Rc<(String, u16)>,
+    /// The node that has it.
+    node: Rc<Place>,
 }
 
 #[derive(Default)]
 struct History {
     entries: Vec<Entry>,
-    /// How long the longest of them lives; -1: for ever.
+    /// The longest time to live of its hashes; -1: for ever.
     ttl_ms: i64,
 }
 
@@ -70,7 +74,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
         found.values().map(|history| history.entries.len() as u64).sum(),
     );
     for ((title, tag), mut history) in found {
-        if progress::is_stopped() {
+        if stop::is_requested() {
             break;
         }
         let count = history.entries.len() as u64;
@@ -87,26 +91,17 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// All hashes that look like messages, by name and tag.
+/// Finds all hashes that look like messages, by name and tag.
 fn find(importer: &mut Importer, flags: &Flags) -> Result<BTreeMap<(String, String), History>> {
     let mut found: BTreeMap<(String, String), History> = BTreeMap::new();
-    for node in importer.router.addresses() {
+    for node in importer.router.nodes() {
         let place = Rc::new(node.clone());
-        let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor);
-            if let Some(pattern) = &flags.matching {
-                scan.arg("MATCH").arg(pattern);
-            }
-            scan.arg("COUNT").arg(PAGE).arg("TYPE").arg("hash");
+        let mut scan = Scan::new(PAGE)
+            .matching(flags.matching.as_deref())
+            .of_type(Some("hash"));
+        while !stop::is_requested() {
             let link = importer.router.at(&node)?;
-            let mut reply = array(link.must(&scan)?).into_iter();
-            cursor = reply.next().and_then(bytes).unwrap_or_else(|| b"0".to_vec());
-            let keys: Vec<Vec<u8>> = array(reply.next().unwrap_or(Value::Nil))
-                .into_iter()
-                .filter_map(bytes)
-                .collect();
+            let Some(keys) = scan.next(link)? else { break };
             let commands: Vec<Cmd> = keys
                 .iter()
                 .flat_map(|key| {
@@ -152,9 +147,6 @@ fn find(importer: &mut Importer, flags: &Flags) -> Result<BTreeMap<(String, Stri
                     node: Rc::clone(&place),
                 });
             }
-            if cursor == b"0" {
-                break;
-            }
         }
     }
     Ok(found)
@@ -192,14 +184,14 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
                 return Ok(());
             }
             Err(refusal) => {
-                importer.report.skip(&name(key), refusal);
+                importer.report.skip(&key_text(key), refusal);
                 return Ok(());
             }
         };
         importer.report.created += u64::from(session.is_new);
         let Some(mark) = session.mark.take() else {
             importer.report.skip(
-                &name(key),
+                &key_text(key),
                 "a session is there that no import has made: --key-template names another key",
             );
             return Ok(());
@@ -215,7 +207,7 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
         let mut is_undisturbed = true;
         for entries in history.entries[begin..].chunks(super::MESSAGES_OF_A_COMMAND) {
             is_undisturbed = import_some(importer, &mut session, entries)?;
-            if !is_undisturbed || progress::is_stopped() {
+            if !is_undisturbed || stop::is_requested() {
                 break;
             }
         }
@@ -228,13 +220,13 @@ fn import(importer: &mut Importer, flags: &Flags, key: &[u8], title: &str, tag: 
         }
     }
     importer.report.skip(
-        &name(key),
+        &key_text(key),
         "others keep writing to it: run this again when they are done",
     );
     Ok(())
 }
 
-/// How many of these the mark says were imported.
+/// The number of entries up to the mark, which were imported before.
 fn imported(entries: &[Entry], mark: &Json) -> usize {
     let Some(timestamp) = mark["timestamp"].as_f64() else {
         return 0;
@@ -248,7 +240,7 @@ fn imported(entries: &[Entry], mark: &Json) -> usize {
 
 fn import_some(importer: &mut Importer, session: &mut super::Opened, entries: &[Entry]) -> Result<bool> {
     let mut hashes: Vec<Value> = vec![Value::Nil; entries.len()];
-    for node in importer.router.addresses() {
+    for node in importer.router.nodes() {
         let here: Vec<usize> = (0..entries.len()).filter(|i| *entries[*i].node == node).collect();
         let commands: Vec<Cmd> = here
             .iter()
@@ -265,18 +257,18 @@ fn import_some(importer: &mut Importer, session: &mut super::Opened, entries: &[
         match body(pairs(hash)) {
             Ok(body) => {
                 items.push(Item {
-                    name: name(&entry.key),
+                    name: key_text(&entry.key),
                     body: body.to_string().into_bytes(),
                 });
                 marks.push(json!({ "timestamp": entry.timestamp, "entry_id": entry.id }));
             }
-            Err(why) => importer.report.skip(&name(&entry.key), why),
+            Err(why) => importer.report.skip(&key_text(&entry.key), why),
         }
     }
     importer.feed(session, None, &items, &|count| marks[count - 1].clone())
 }
 
-/// A hash as a message.
+/// Turns a hash into a message.
 fn body(fields: Vec<(Vec<u8>, Value)>) -> std::result::Result<Json, &'static str> {
     let mut texts: Map<String, Json> = Map::new();
     for (field, value) in fields {
@@ -312,31 +304,30 @@ fn body(fields: Vec<(Vec<u8>, Value)>) -> std::result::Result<Json, &'static str
     Ok(Json::Object(message))
 }
 
-/// Removes the hashes whose messages are in the session: what the mark says might be about a message that was refused, or came too late.
+/// Removes the hashes whose messages are in the session. The mark does not say which these are: it also passes refused messages.
 fn remove(importer: &mut Importer, key: &[u8], history: &History) -> Result<()> {
     let mut there: HashSet<String> = HashSet::new();
     for page in 0.. {
         let begin = page * IN_A_PAGE;
-        let mut range = redis::cmd("SESSION.RANGE");
-        range.arg(key).arg(begin).arg(begin + IN_A_PAGE - 1);
-        let bodies = importer.router.call(key, &range)?.map(array).unwrap_or_default();
-        let is_last = bodies.len() < IN_A_PAGE;
-        there.extend(bodies.into_iter().filter_map(bytes).filter_map(|body| {
-            let body: Json = serde_json::from_slice(&body).ok()?;
+        let range = request::range(key, MessageQuery::indexes(begin, begin + IN_A_PAGE - 1));
+        let bodies = importer.router.ask(&range)?.unwrap_or_default();
+        let is_last = bodies.len() < IN_A_PAGE as usize;
+        there.extend(bodies.iter().filter_map(|body| {
+            let body: Json = body.parse().ok()?;
             Some(body["entry_id"].as_str()?.to_owned())
         }));
         if is_last {
             break;
         }
     }
-    for node in importer.router.addresses() {
+    for node in importer.router.nodes() {
         let entries = history.entries.iter();
         let commands: Vec<Cmd> = entries
             .filter(|entry| *entry.node == node && there.contains(&entry.id))
             .map(|entry| redis::cmd("UNLINK").arg(&entry.key).to_owned())
             .collect();
         let link = importer.router.at(&node)?;
-        for commands in commands.chunks(PAGE as usize) {
+        for commands in commands.chunks(PAGE) {
             let answers = link.call_all(commands)?;
             importer.report.removed += answers.iter().flatten().filter_map(int).sum::<i64>() as u64;
         }

@@ -16,13 +16,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use redis_session_client::request;
 use serde_json::{json, Map, Value as Json};
 use uuid::Uuid;
 
 use super::{Common, Importer, Item, Opened, ATTEMPTS};
-use crate::connection::{bytes, pairs};
 use crate::failure::{Failure, Refusal, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::progress::Progress;
 
 #[derive(Args, Debug)]
 pub struct Flags {
@@ -56,18 +59,18 @@ impl Flags {
     }
 }
 
-/// A file that is a session.
+/// A file that holds a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     path: PathBuf,
     scope: String,
-    /// Within its folder of sessions: what a file without a uuid is known by.
+    /// Its path within its folder of sessions, by which a file without a uuid is recognised.
     file: String,
     id: Option<Uuid>,
-    /// The first that is free or its own.
+    /// Aliases to try: the session gets the first that is free or its own.
     aliases: Vec<String>,
     is_autonamed: bool,
-    /// Of its name; None: that of the file.
+    /// The time in its name; `None`: the file's own time counts.
     created_at_ms: Option<i64>,
 }
 
@@ -84,7 +87,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
     }
     let progress = Progress::new("files", found.len() as u64);
     for file in &found {
-        if progress::is_stopped() {
+        if stop::is_requested() {
             break;
         }
         importer.report.sessions += 1;
@@ -96,7 +99,7 @@ pub fn run(importer: &mut Importer, flags: &Flags) -> Result<()> {
     Ok(())
 }
 
-/// What is in a folder, sorted. A folder that is not there is empty.
+/// The sorted entries of a folder; none if it does not exist.
 fn list(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut entries: Vec<(String, PathBuf)> = entries
@@ -221,7 +224,7 @@ fn stem(file: &str) -> Option<&str> {
     (!stem.is_empty() && !stem.starts_with('.')).then_some(stem)
 }
 
-/// `YYYYMMDDTHHMMSS`, taken for UTC: the name does not say of which zone it is.
+/// Reads `YYYYMMDDTHHMMSS`, as UTC: the name does not say of which zone it is.
 fn time_of_name(text: &str) -> Option<i64> {
     let is_such = text.len() == 15 && text.as_bytes()[8] == b'T';
     if !is_such
@@ -232,21 +235,8 @@ fn time_of_name(text: &str) -> Option<i64> {
     {
         return None;
     }
-    let number = |from: usize, to: usize| text[from..to].parse::<i64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(4, 6)?, number(6, 8)?);
-    let (hour, minute, second) = (number(9, 11)?, number(11, 13)?, number(13, 15)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Days since 1970 of the civil calendar, its years begun in March so that the leap day comes last.
-    let (y, m) = if month <= 2 {
-        (year - 1, month + 9)
-    } else {
-        (year, month - 3)
-    };
-    let days =
-        365 * y + y.div_euclid(4) - y.div_euclid(100) + y.div_euclid(400) + (153 * m + 2) / 5 + day - 1 - 719_468;
-    Some((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000)
+    let time: DateTime = text.parse().ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
 impl Found {
@@ -295,7 +285,7 @@ fn parse(text: &str) -> std::result::Result<Contents, String> {
     Ok(Contents { messages, meta })
 }
 
-/// Of the first messages of a file, to see whether they are still the same. It is kept in the session: FNV-1a, the same for ever.
+/// A digest of a file's first messages, to see whether they have changed. It is stored in the session, so it never changes: FNV-1a.
 fn digest(messages: &[Json]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -405,7 +395,7 @@ fn mark(file: &Found, messages: &[Json]) -> Json {
     json!({ "file": file.file, "messages": messages.len(), "digest": digest(messages) })
 }
 
-/// The file's session: made, or found again. None only in a dry run.
+/// Creates or finds the file's session. `None` only in a dry run.
 fn open(
     importer: &mut Importer,
     file: &Found,
@@ -493,20 +483,10 @@ fn look(
         return Ok(Ok(None));
     };
     let index = file.index();
-    let reply = match importer
-        .router
-        .call(&index, redis::cmd("SESSION.INDEX").arg("RESOLVE").arg(&index).arg(word))?
-    {
-        Ok(reply) => reply,
-        Err(refusal) => return Ok(Err(refusal)),
-    };
-    let key = pairs(reply)
-        .into_iter()
-        .find(|(name, _)| name == b"key")
-        .and_then(|(_, key)| bytes(key));
-    match key {
-        Some(key) => importer.find(&key),
-        None => Ok(Ok(None)),
+    match importer.router.ask(&request::index_resolve(&index, word).tolerant())? {
+        Ok(Some(found)) => importer.find(&found.key),
+        Ok(None) => Ok(Ok(None)),
+        Err(refusal) => Ok(Err(refusal)),
     }
 }
 

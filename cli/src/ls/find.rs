@@ -1,65 +1,55 @@
-//! Where the rows come from.
+//! Reads the rows: from a directory, or from SCAN.
 
 use std::collections::HashSet;
 
-use redis::{Cmd, Value};
+use redis_session_client::tolerant::int;
+use redis_session_client::{request, DirectoryEntry, IndexQuery};
 
 use super::row::Row;
 use super::{Flags, Sort};
-use crate::connection::{self, array, bytes, int, Router};
-use crate::directory;
+use crate::connection::{self, Router, Scan};
 use crate::failure::{Failure, Result};
-use crate::migrate::shown;
-use crate::progress;
-use crate::show::locate::explain;
+use crate::session::directory;
+use crate::session::locate::explain;
+use crate::stop;
+use crate::term::text::key_text;
 
-/// Keys that are asked about in one round trip, and that SCAN looks at in one go.
+/// Keys of one round trip, and of one SCAN.
 const KEYS_AT_ONCE: usize = 500;
 
-/// The sessions of a directory. The server sorts where it can, and then sends no more than is asked for.
+/// Lists the sessions of a directory. Where the server can sort, it also applies the limit.
 pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<Vec<Row>> {
     let sort = flags.order();
     let is_sorted_there = matches!(sort, Sort::Created | Sort::Activity);
-    let mut list = redis::cmd("SESSION.INDEX");
-    list.arg("LIST").arg(index);
-    if let Some(pattern) = &flags.matching {
-        list.arg("MATCH").arg(pattern);
-    }
+    let mut query = match &flags.matching {
+        Some(pattern) => IndexQuery::all().matching(pattern),
+        None => IndexQuery::all(),
+    };
     if sort == Sort::Activity {
-        list.arg("BYACTIVITY");
+        query = query.by_activity();
     }
     if let (true, Some(limit)) = (is_sorted_there, flags.limit) {
-        list.arg("LIMIT").arg(0).arg(limit);
+        query = query.page(0, u32::try_from(limit).unwrap_or(u32::MAX));
     }
-    let entries = match router.call(index, &list)? {
-        Ok(entries) => array(entries),
+    let entries = match router.ask(&request::index_list(index, query))? {
+        Ok(entries) => entries,
         Err(refusal) if refusal.is("WRONGTYPE") => return Err(no_directory(router, index)?),
         Err(refusal) => return Err(explain(router, index, &refusal)),
     };
     if entries.is_empty() {
-        match kind_of(router, index)?.as_str() {
+        match router.type_of(index)?.as_str() {
             "rdsessidx" if flags.matching.is_some() => eprintln!("note: no alias matches."),
             "rdsessidx" => eprintln!("note: the directory is empty: its sessions were deleted, or have expired."),
             _ => return Err(no_directory(router, index)?),
         }
     }
-    let count = entries.len();
-    let mut rows: Vec<Row> = entries
-        .into_iter()
-        .filter_map(bytes)
-        .filter_map(|entry| Row::of_entry(&entry))
-        .collect();
-    if rows.len() < count {
-        return Err(Failure::Server(
-            "SESSION.INDEX LIST replied what this program cannot read: is the module newer? Update redis-session."
-                .into(),
-        ));
-    }
-    for rows in rows.chunks_mut(KEYS_AT_ONCE) {
-        if progress::is_stopped() {
-            break;
+    let mut rows = Vec::with_capacity(entries.len());
+    for entries in entries.chunks(KEYS_AT_ONCE) {
+        let mut page: Vec<Row> = entries.iter().cloned().map(Row::of_entry).collect();
+        if !stop::is_requested() {
+            look_up(router, index, entries, &mut page)?;
         }
-        look_up(router, index, rows)?;
+        rows.append(&mut page);
     }
     if !is_sorted_there {
         rows.sort_by(|one, other| one.compare(other, sort));
@@ -68,29 +58,26 @@ pub fn of_directory(router: &mut Router, index: &[u8], flags: &Flags) -> Result<
     Ok(rows)
 }
 
-/// Expiry and size, which a directory does not know.
-fn look_up(router: &mut Router, index: &[u8], rows: &mut [Row]) -> Result<()> {
-    let keys = rows
-        .iter()
-        .map(|row| directory::raw_key(router, index, &row.id, &row.key));
+/// Adds expiries and sizes, which a directory does not know.
+fn look_up(router: &mut Router, index: &[u8], entries: &[DirectoryEntry], rows: &mut [Row]) -> Result<()> {
+    let keys = entries.iter().map(|entry| directory::raw_key(router, index, entry));
     let keys: Vec<Vec<u8>> = keys.collect::<Result<_>>()?;
-    rows.iter_mut().zip(&keys).for_each(|(row, key)| row.key = shown(key));
-    let expiries = asked(router, &keys, |key| redis::cmd("PEXPIRETIME").arg(key).to_owned())?;
+    rows.iter_mut()
+        .zip(&keys)
+        .for_each(|(row, key)| row.key = key_text(key));
+    let commands = keys
+        .iter()
+        .map(|key| (key.as_slice(), redis::cmd("PEXPIRETIME").arg(key).to_owned()));
+    let expiries = router.calls(commands.collect())?;
     let sizes = sizes(router, &keys)?;
     for ((row, expiry), size) in rows.iter_mut().zip(expiries).zip(sizes) {
-        row.expires_at_ms = expiry.as_ref().and_then(int).filter(|at_ms| *at_ms >= 0);
+        row.expires_at_ms = expiry.ok().as_ref().and_then(int).filter(|at_ms| *at_ms >= 0);
         row.size_bytes = size;
     }
     Ok(())
 }
 
-/// What each key's server says; nothing where it refuses.
-fn asked(router: &mut Router, keys: &[Vec<u8>], command: impl Fn(&[u8]) -> Cmd) -> Result<Vec<Option<Value>>> {
-    let answers = router.calls(keys.iter().map(|key| (key.as_slice(), command(key))).collect())?;
-    Ok(answers.into_iter().map(|answer| answer.ok()).collect())
-}
-
-/// A list without sizes is better than none.
+/// `MEMORY USAGE` of each key; `None` where it is refused, for a list without sizes is better than none.
 fn sizes(router: &mut Router, keys: &[Vec<u8>]) -> Result<Vec<Option<i64>>> {
     let commands = keys
         .iter()
@@ -99,7 +86,7 @@ fn sizes(router: &mut Router, keys: &[Vec<u8>]) -> Result<Vec<Option<i64>>> {
     Ok(answers.into_iter().map(|answer| int(&answer.ok()?)).collect())
 }
 
-/// Every session that SCAN finds, on one server or on all primaries; and how many of them may not be read.
+/// Lists every session that SCAN finds, on one server or on all primaries, and counts those that may not be read.
 pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flags) -> Result<(Vec<Row>, usize)> {
     let sort = flags.order();
     let most = limit(flags);
@@ -107,14 +94,15 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     // SCAN may show a key twice.
     let mut refused: HashSet<Vec<u8>> = HashSet::new();
     scan(router, "rdsession", flags.matching.as_deref(), |router, keys| {
-        let infos = asked(router, &keys, |key| redis::cmd("SESSION.INFO").arg(key).to_owned())?;
+        let requests: Vec<_> = keys.iter().map(|key| request::info(key).tolerant()).collect();
+        let infos = router.ask_each(&requests)?;
         let sizes = sizes(router, &keys)?;
         for ((key, info), size) in keys.iter().zip(infos).zip(sizes) {
-            let Some(info) = info else {
+            let Ok(info) = info else {
                 refused.insert(key.clone());
                 continue;
             };
-            if let Some(row) = Row::of_info(key, info) {
+            if let Some(row) = info.and_then(|info| Row::of_info(key, &info)) {
                 rows.push(Row {
                     size_bytes: size,
                     ..row
@@ -149,15 +137,13 @@ pub fn by_scan(router: &mut Router, connection: &connection::Flags, flags: &Flag
     Ok((rows, refused.len()))
 }
 
-/// Directories by name, and how many sessions are in them, where that may be asked.
-pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, Option<i64>)>> {
+/// Lists directories and the number of their sessions; `None` where that may not be read.
+pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, Option<u64>)>> {
     let mut found = Vec::new();
     scan(router, "rdsessidx", flags.matching.as_deref(), |router, keys| {
-        let counts = asked(router, &keys, |key| {
-            redis::cmd("SESSION.INDEX").arg("LEN").arg(key).to_owned()
-        })?;
-        let counts = counts.iter().map(|count| count.as_ref().and_then(int));
-        found.extend(keys.iter().map(|key| shown(key)).zip(counts));
+        let requests: Vec<_> = keys.iter().map(request::index_len).collect();
+        let counts = router.ask_each(&requests)?.into_iter().map(std::result::Result::ok);
+        found.extend(keys.iter().map(|key| key_text(key)).zip(counts));
         Ok(())
     })?;
     found.sort();
@@ -167,26 +153,17 @@ pub fn directories(router: &mut Router, flags: &Flags) -> Result<Vec<(String, Op
 
 fn scan(
     router: &mut Router,
-    kind: &str,
+    kind: &'static str,
     pattern: Option<&str>,
     mut take: impl FnMut(&mut Router, Vec<Vec<u8>>) -> Result<()>,
 ) -> Result<()> {
-    for address in router.addresses() {
-        let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
-            let mut command = redis::cmd("SCAN");
-            command.arg(&cursor);
-            if let Some(pattern) = pattern {
-                command.arg("MATCH").arg(pattern);
-            }
-            command.arg("COUNT").arg(KEYS_AT_ONCE).arg("TYPE").arg(kind);
-            let mut reply = array(router.at(&address)?.must(&command)?).into_iter();
-            cursor = reply.next().and_then(bytes).unwrap_or_else(|| b"0".to_vec());
-            let keys = reply.next().map(array).unwrap_or_default();
-            take(router, keys.into_iter().filter_map(bytes).collect())?;
-            if cursor == b"0" {
+    for node in router.nodes() {
+        let mut scan = Scan::new(KEYS_AT_ONCE).matching(pattern).of_type(Some(kind));
+        while !stop::is_requested() {
+            let Some(keys) = scan.next(router.at(&node)?)? else {
                 break;
-            }
+            };
+            take(router, keys)?;
         }
     }
     Ok(())
@@ -198,18 +175,9 @@ fn limit(flags: &Flags) -> usize {
         .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-fn kind_of(router: &mut Router, key: &[u8]) -> Result<String> {
-    let kind = router.call(key, redis::cmd("TYPE").arg(key))?;
-    Ok(kind
-        .ok()
-        .and_then(bytes)
-        .and_then(|kind| String::from_utf8(kind).ok())
-        .unwrap_or_default())
-}
-
 fn no_directory(router: &mut Router, key: &[u8]) -> Result<Failure> {
-    let kind = kind_of(router, key)?;
-    let key = shown(key);
+    let kind = router.type_of(key)?;
+    let key = key_text(key);
     Ok(Failure::NotFound(match kind.as_str() {
         "none" => format!("there is no directory {key}\n`redis-session ls -d` shows which there are."),
         "rdsession" => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  row.rs     one session: from a directory's entry, or from SESSION.INFO
-//!  find.rs    where they come from, and the order they come in
+//!  find.rs    reads and sorts them
 //!  table.rs   rows that fit the terminal
 //! ```
 
@@ -10,15 +10,14 @@ mod find;
 mod row;
 mod table;
 
-pub use table::size;
-
 use clap::{Args, ValueEnum};
 
 use crate::connection::{self, Router};
 use crate::failure::Result;
-use crate::progress;
+use crate::stop;
 use crate::term::color::When;
-use crate::{output, term, Outcome};
+use crate::term::{self, output};
+use crate::Outcome;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -73,7 +72,7 @@ impl Flags {
 
 pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     let mut router = Router::connect(connection)?;
-    progress::watch_for_end()?;
+    stop::watch_silently()?;
     if flags.directories {
         let directories = find::directories(&mut router, flags)?;
         for (key, count) in &directories {
@@ -84,9 +83,9 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
                     format!("{count:>9}  {}", term::text::clean_line(key))
                 }
             };
-            crate::print(&(line + "\n"));
+            output::print(&(line + "\n"));
         }
-        if directories.is_empty() && !progress::is_stopped() {
+        if directories.is_empty() && !stop::is_requested() {
             eprintln!("note: no directories (SESSION.CREATE … INDEX makes one).");
         }
         return Ok(outcome(0));
@@ -98,7 +97,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     };
     if flags.json {
         for row in &rows {
-            crate::print(&(row.json() + "\n"));
+            output::print(&(row.json() + "\n"));
             if output::is_closed() {
                 break;
             }
@@ -106,13 +105,13 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     } else if rows.is_empty() && index.is_none() && left_out == 0 {
         eprintln!("note: no sessions.");
     } else if !rows.is_empty() {
-        crate::print(&table::text(&rows, flags.color, term::time::now_ms(), index.is_none()));
+        output::print(&table::text(&rows, flags.color, term::time::now_ms(), index.is_none()));
     }
     Ok(outcome(left_out))
 }
 
 fn outcome(left_out: usize) -> Outcome {
-    match progress::is_stopped() {
+    match stop::is_requested() {
         true => Outcome::Interrupted,
         false if left_out > 0 => Outcome::Incomplete,
         false => Outcome::Fine,

@@ -1,94 +1,68 @@
-//! What is known of a session in a list.
+//! A session in a list.
 
 use std::cmp::Ordering;
 
-use redis::Value;
-use serde::Deserialize;
+use redis_session_client::{DirectoryEntry, SessionInfo, Timestamp};
 use serde_json::json;
 
 use super::Sort;
-use crate::connection::{bytes, int, pairs};
-use crate::migrate::shown;
-use crate::term::text::clean_json;
-use crate::term::time::{iso, parse_iso};
+use crate::term::text::{clean_json, key_text};
+use crate::term::time::iso;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// As text: bytes that are not UTF-8, and controls, as `\xNN`.
+    /// As text; control characters and bytes that are not UTF-8 as `\xNN`.
     pub key: String,
     pub id: String,
     pub alias: Option<String>,
-    /// The alias was made up by a program.
+    /// Whether the alias was made up by a program.
     pub is_autonamed: bool,
     pub state: String,
-    pub messages: i64,
+    pub messages: u64,
     pub created_at_ms: i64,
     pub active_at_ms: i64,
     /// `None`: never.
     pub expires_at_ms: Option<i64>,
-    /// `MEMORY USAGE`; `None` where it may not be asked.
+    /// `MEMORY USAGE`; `None` where the user may not ask for it.
     pub size_bytes: Option<i64>,
 }
 
-/// As `SESSION.INDEX LIST` says it. What a newer module says besides is left out.
-#[derive(Deserialize)]
-struct Entry {
-    id: String,
-    key: String,
-    alias: Option<String>,
-    #[serde(default)]
-    autoname: bool,
-    created_at: String,
-    last_activity: String,
-    state: String,
-    message_count: i64,
-}
-
 impl Row {
-    /// `None`: no entry of a directory, or one of a module much newer than this program.
-    pub fn of_entry(json: &[u8]) -> Option<Row> {
-        let entry: Entry = serde_json::from_slice(json).ok()?;
-        Some(Row {
-            created_at_ms: parse_iso(&entry.created_at)?,
-            active_at_ms: parse_iso(&entry.last_activity)?,
+    /// From `SESSION.INDEX LIST`.
+    pub fn of_entry(entry: DirectoryEntry) -> Row {
+        Row {
+            created_at_ms: entry.created_at.ms(),
+            active_at_ms: entry.last_activity.ms(),
             key: entry.key,
-            id: entry.id,
+            id: entry.id.to_string(),
             alias: entry.alias,
             is_autonamed: entry.autoname,
             state: entry.state,
             messages: entry.message_count,
-            ..Row::default()
+            expires_at_ms: None,
+            size_bytes: None,
+        }
+    }
+
+    /// From `SESSION.INFO`. `None`: the reply lacks a time that every session has.
+    pub fn of_info(key: &[u8], info: &SessionInfo) -> Option<Row> {
+        let text = |name: &str| info.text(name).map(str::to_owned);
+        let time_ms = |name: &str| Some(info.text(name)?.parse::<Timestamp>().ok()?.ms());
+        Some(Row {
+            key: key_text(key),
+            id: text("session_id").unwrap_or_default(),
+            alias: text("alias"),
+            is_autonamed: false,
+            state: text("state").unwrap_or_default(),
+            messages: info.number("message_count").map_or(0, i64::unsigned_abs),
+            created_at_ms: time_ms("created_at")?,
+            active_at_ms: time_ms("last_activity")?,
+            expires_at_ms: time_ms("expires_at"),
+            size_bytes: None,
         })
     }
 
-    /// From `SESSION.INFO`. `None`: there is no such session any more.
-    pub fn of_info(key: &[u8], info: Value) -> Option<Row> {
-        if info == Value::Nil {
-            return None;
-        }
-        let mut row = Row {
-            key: shown(key),
-            ..Row::default()
-        };
-        for (name, value) in pairs(info) {
-            let number = int(&value);
-            let text = bytes(value).and_then(|text| String::from_utf8(text).ok());
-            let time_ms = || text.as_deref().and_then(parse_iso);
-            match name.as_slice() {
-                b"created_at" => row.created_at_ms = time_ms()?,
-                b"last_activity" => row.active_at_ms = time_ms()?,
-                b"expires_at" => row.expires_at_ms = time_ms(),
-                b"message_count" => row.messages = number.unwrap_or(0),
-                b"session_id" => row.id = text.unwrap_or_default(),
-                b"alias" => row.alias = text,
-                b"state" => row.state = text.unwrap_or_default(),
-                _ => {}
-            }
-        }
-        Some(row)
-    }
-
-    /// The name under which people know it.
+    /// The alias, or the id where there is none.
     pub fn name(&self) -> &str {
         self.alias.as_deref().unwrap_or(&self.id)
     }
@@ -109,7 +83,7 @@ impl Row {
         clean_json(&row.to_string())
     }
 
-    /// The first in a list is the least.
+    /// Compares by a sort order, so that the row to list first is the least.
     pub fn compare(&self, other: &Row, sort: Sort) -> Ordering {
         let by = match sort {
             Sort::Created => other.created_at_ms.cmp(&self.created_at_ms),
@@ -126,30 +100,31 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redis::Value;
+    use redis_session_client::{request, IndexQuery};
 
-    const ENTRY: &str = r#"{"id":"i","key":"k","alias":null,"autoname":false,"created_at":"2026-01-14T10:00:00.000Z",
+    const ID: &str = "019bbc1e-7a30-7c4e-9d51-3b6f0a8e4821";
+    const ENTRY: &str = r#"{"id":"019bbc1e-7a30-7c4e-9d51-3b6f0a8e4821","key":"k","alias":null,"autoname":false,"created_at":"2026-01-14T10:00:00.000Z",
         "last_activity":"2026-01-14T10:00:01.000Z","state":"working","message_count":3,"new":1}"#;
 
     #[test]
     fn entries_are_read_whatever_a_newer_module_adds() {
-        let row = Row::of_entry(ENTRY.as_bytes()).unwrap();
-        assert_eq!(
-            (row.name(), row.messages, row.active_at_ms),
-            ("i", 3, 1_768_384_801_000)
-        );
-        assert_eq!(Row::of_entry(b"{}"), None);
-        assert_eq!(Row::of_entry(&[0xff]), None);
+        let list = request::index_list("sessions", IndexQuery::all());
+        let entries = |json: &[u8]| list.read(Value::Array(vec![Value::BulkString(json.to_vec())]));
+        let row = Row::of_entry(entries(ENTRY.as_bytes()).unwrap().remove(0));
+        assert_eq!((row.name(), row.messages, row.active_at_ms), (ID, 3, 1_768_384_801_000));
+        assert!(entries(b"{}").is_err() && entries(&[0xff]).is_err());
         let json: serde_json::Value = serde_json::from_str(&row.json()).unwrap();
         assert_eq!(json["created_at"], "2026-01-14T10:00:00.000Z");
     }
 
     #[test]
     fn what_has_most_comes_first_and_names_from_a_to_z() {
-        let row = |key: &str, alias: Option<&str>, n: i64| Row {
+        let row = |key: &str, alias: Option<&str>, n: u64| Row {
             key: key.into(),
             alias: alias.map(str::to_owned),
             messages: n,
-            size_bytes: (n > 0).then_some(n),
+            size_bytes: (n > 0).then_some(n as i64),
             ..Row::default()
         };
         let sorted = |sort: Sort| {

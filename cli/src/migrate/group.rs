@@ -1,47 +1,49 @@
-//! Which keys may be one session, guessed by their names. What they are is for the server to say, which looks at types and shapes alone.
+//! Guesses by types and names which keys form one session. The server decides, by types and shapes alone.
+//!
+//! The rows of the layouts say which keys there are: `*` and `*:messages` of hash-list, `session:*` and `context:*` of motorhead. A key that
+//! is met may be any of them; what stands for `*` in its name gives the names of the others.
 //!
 //! ```text
-//!  HASH  x         + LIST or STRING  x:messages   (+ STRING x:counter)    hash-list, openai-agents
-//!  HASH  x         + ZSET  x:events, or x with any one part more          live-hash
-//!  LIST  session:i + STRING  context:i                                    motorhead
+//!  met  chat:7:messages (list)  ─>  *:messages of hash-list      ─>  chat:7 (hash)                        2 keys
+//!                               ─>  *:messages of openai-agents  ─>  chat:7 (hash), chat:7:counter        3 keys: tried first
+//!                               ─>  by itself                                                             tried last
 //! ```
 //!
 //! A guess that the server refuses falls apart into smaller ones.
 
+use redis_session_core::layout::{Format, KeyName, Kind};
+
 /// What is at a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Held {
     Missing,
-    String,
-    List,
-    Hash,
-    Zset,
+    /// A type that layouts use.
+    Source(Kind),
     Session,
     Other,
 }
 
-impl Kind {
-    /// By the word of `TYPE`.
-    pub fn named(word: &[u8]) -> Kind {
+impl Held {
+    /// Reads the reply to `TYPE`.
+    pub fn named(word: &[u8]) -> Held {
         match word {
-            b"none" => Kind::Missing,
-            b"string" => Kind::String,
-            b"list" => Kind::List,
-            b"hash" => Kind::Hash,
-            b"zset" => Kind::Zset,
-            b"rdsession" => Kind::Session,
-            _ => Kind::Other,
+            b"none" => Held::Missing,
+            b"rdsession" => Held::Session,
+            other => Kind::ALL
+                .into_iter()
+                .find(|kind| kind.type_name().as_bytes() == other)
+                .map_or(Held::Other, Held::Source),
         }
     }
 }
 
 pub type Key = Vec<u8>;
 
-/// Keys that may be one session, which is to be at the first of them.
+/// Keys that may form one session, which will be stored at the first of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub sources: Vec<(Key, Kind)>,
-    /// What is to be tried if the server refuses this.
+    /// Smaller groups to try if the server refuses this one.
     pub otherwise: Vec<Group>,
 }
 
@@ -53,7 +55,7 @@ impl Group {
         }
     }
 
-    /// Where the session is to be, and by what it is called.
+    /// The key of the session, unless it is stored elsewhere (`--to`).
     pub fn key(&self) -> &[u8] {
         &self.sources[0].0
     }
@@ -62,160 +64,163 @@ impl Group {
         self.sources.len() == 1
     }
 
-    pub fn has(&self, kind: Kind) -> bool {
-        self.sources.iter().any(|(_, other)| *other == kind)
+    /// Whether keys of these types may be one session in this layout.
+    pub fn suits(&self, format: Format) -> bool {
+        let kinds: Vec<Kind> = self.sources.iter().map(|(_, kind)| *kind).collect();
+        format.suits(&kinds)
     }
 }
 
-const MESSAGES: &[u8] = b":messages";
-const COUNTER: &[u8] = b":counter";
-const EVENTS: &[u8] = b":events";
-const SESSION: &[u8] = b"session:";
-const CONTEXT: &[u8] = b"context:";
-
-fn with(key: &[u8], suffix: &[u8]) -> Key {
-    [key, suffix].concat()
-}
-
-/// The names of a hash that a sorted set of events may belong to: its own without one of its parts, or `session:` in place of the first.
-fn parents(zset: &[u8]) -> Vec<Key> {
-    let parts: Vec<&[u8]> = zset.split(|byte| *byte == b':').collect();
+/// The names that the first key of a session may have if another of its keys is named so: without one of the parts between colons, or with
+/// `session` in place of the first part.
+fn like_first(key: &[u8]) -> Vec<Key> {
+    let parts: Vec<&[u8]> = key.split(|byte| *byte == b':').collect();
     if parts.len() < 2 {
         return Vec::new();
     }
-    let mut parents: Vec<Key> = (0..parts.len())
-        .rev()
-        .map(|left_out| {
-            let rest: Vec<&[u8]> = (0..parts.len()).filter(|i| *i != left_out).map(|i| parts[i]).collect();
-            rest.join(&b':')
-        })
-        .filter(|name| !name.is_empty())
-        .collect();
-    parents.push(with(SESSION, &parts[1..].join(&b':')));
-    parents.dedup();
-    parents
-}
-
-/// The other keys whose types say what this one may be part of.
-pub fn relatives(key: &[u8], kind: Kind) -> Vec<Key> {
-    let mut names = Vec::new();
-    match kind {
-        Kind::List => {
-            names.extend(key.strip_suffix(MESSAGES).map(|base| base.to_vec()));
-            names.extend(key.strip_suffix(MESSAGES).map(|base| with(base, COUNTER)));
-            names.extend(key.strip_prefix(SESSION).map(|id| with(CONTEXT, id)));
-        }
-        Kind::String => {
-            names.extend(key.strip_suffix(MESSAGES).map(|base| base.to_vec()));
-            names.extend(key.strip_prefix(CONTEXT).map(|id| with(SESSION, id)));
-            if let Some(base) = key.strip_suffix(COUNTER) {
-                names.extend([base.to_vec(), with(base, MESSAGES)]);
-            }
-        }
-        Kind::Hash => names.extend([MESSAGES, COUNTER, EVENTS].map(|suffix| with(key, suffix))),
-        Kind::Zset => names = parents(key),
-        Kind::Missing | Kind::Session | Kind::Other => {}
-    }
+    let without = |left_out: usize| {
+        let rest: Vec<&[u8]> = (0..parts.len()).filter(|i| *i != left_out).map(|i| parts[i]).collect();
+        rest.join(&b':')
+    };
+    let mut names: Vec<Key> = (0..parts.len()).rev().map(without).collect();
+    names.push([b"session:", parts[1..].join(&b':').as_slice()].concat());
     names.retain(|name| !name.is_empty() && name != key);
+    names.dedup();
     names
 }
 
-/// What a key may be part of. `kind_of` knows what is at the [`relatives`]. None: it is no session by any guess.
-///
-/// Whichever key of a group is met first, the guess is the same. A hash by itself is guessed to be one, too: it may have said `agentIds`
-/// and `state`.
-pub fn guess(key: &[u8], kind: Kind, kind_of: impl Fn(&[u8]) -> Kind) -> Option<Group> {
-    match kind {
-        Kind::List | Kind::String => {
-            let suffixes: &[&[u8]] = if kind == Kind::String {
-                &[MESSAGES, COUNTER]
-            } else {
-                &[MESSAGES]
+/// The values that `*` may have if `key` is the key that the layout calls `met`.
+fn commons(format: Format, met: &KeyName, key: &[u8]) -> Vec<Key> {
+    let mut commons: Vec<Key> = met.common(key).map(<[u8]>::to_vec).into_iter().collect();
+    if met.or_like_first {
+        let first = &format.keys[0];
+        let names = like_first(key);
+        commons.extend(names.iter().filter_map(|name| first.common(name)).map(<[u8]>::to_vec));
+        commons.dedup();
+    }
+    commons
+}
+
+/// A role that a key may have: the layout, which of its keys it is, and the value of `*` in the names of the others.
+struct Place {
+    format: Format,
+    met: usize,
+    common: Key,
+}
+
+/// The roles that a key of this type may have in layouts of several keys.
+fn places(key: &[u8], kind: Kind) -> impl Iterator<Item = Place> + '_ {
+    Format::all()
+        .filter(|format| format.only_kind().is_none())
+        .flat_map(|format| {
+            format
+                .keys
+                .iter()
+                .enumerate()
+                .map(move |(met, name)| (format, met, name))
+        })
+        .filter(move |(_, _, name)| name.kinds.contains(&kind))
+        .flat_map(move |(format, met, name)| {
+            let commons = commons(format, name, key).into_iter();
+            commons.map(move |common| Place { format, met, common })
+        })
+}
+
+impl Place {
+    /// The keys of the session that exist, `key` among them; `None` if a required one is missing.
+    fn whole(&self, key: &[u8], held: &impl Fn(&[u8]) -> Held) -> Option<Vec<(Key, Kind)>> {
+        let mut sources = Vec::new();
+        for (place, name) in self.format.keys.iter().enumerate() {
+            let at = match place == self.met {
+                true => key.to_vec(),
+                false => name.named(&self.common),
             };
-            for suffix in suffixes {
-                let base = key
-                    .strip_suffix(*suffix)
-                    .filter(|base| !base.is_empty() && kind_of(base) == Kind::Hash);
-                if let Some(group) = base.and_then(|base| hash_with_messages(base, key, kind, &kind_of)) {
-                    return Some(group);
-                }
+            match held(&at) {
+                Held::Source(kind) if name.kinds.contains(&kind) => sources.push((at, kind)),
+                _ if name.is_optional => {}
+                _ => return None,
             }
-            let (list, summary) = match kind {
-                Kind::List => (
-                    key.to_vec(),
-                    with(CONTEXT, key.strip_prefix(SESSION).unwrap_or_default()),
-                ),
-                _ => (
-                    with(SESSION, key.strip_prefix(CONTEXT).unwrap_or_default()),
-                    key.to_vec(),
-                ),
-            };
-            let kind_of = |name: &[u8]| if name == key { kind } else { kind_of(name) };
-            let are_two = list.len() > SESSION.len() && list.starts_with(SESSION) && summary.len() > CONTEXT.len();
-            if are_two && kind_of(&list) == Kind::List && kind_of(&summary) == Kind::String {
-                return Some(Group {
-                    otherwise: vec![Group::alone(&list, Kind::List), Group::alone(&summary, Kind::String)],
-                    sources: vec![(list, Kind::List), (summary, Kind::String)],
-                });
-            }
-            Some(Group::alone(key, kind))
         }
-        Kind::Hash => hash_with_messages(key, key, kind, &kind_of).or_else(|| {
-            let events = with(key, EVENTS);
-            match kind_of(&events) {
-                Kind::Zset => Some(hash_with_events(key, &events)),
-                _ => Some(Group::alone(key, kind)),
-            }
-        }),
-        Kind::Zset => {
-            let parent = parents(key)
-                .into_iter()
-                .find(|name| name != key && kind_of(name) == Kind::Hash)?;
-            Some(hash_with_events(&parent, key))
-        }
-        Kind::Missing | Kind::Session | Kind::Other => None,
+        Some(sources)
     }
 }
 
-fn hash_with_messages(hash: &[u8], met: &[u8], met_kind: Kind, kind_of: &impl Fn(&[u8]) -> Kind) -> Option<Group> {
-    let kind_of = |name: &[u8]| if name == met { met_kind } else { kind_of(name) };
-    let (messages, counter) = (with(hash, MESSAGES), with(hash, COUNTER));
-    let kind = kind_of(&messages);
-    if !matches!(kind, Kind::List | Kind::String) {
-        return None;
-    }
-    let mut group = Group {
-        sources: vec![(hash.to_vec(), Kind::Hash), (messages.clone(), kind)],
-        otherwise: vec![Group::alone(&messages, kind), Group::alone(hash, Kind::Hash)],
+/// The keys whose types are needed to [`guess`] what this one belongs to.
+pub fn relatives(key: &[u8], held: Held) -> Vec<Key> {
+    let Held::Source(kind) = held else { return Vec::new() };
+    let others = |place: Place| {
+        let names = place.format.keys.iter().enumerate();
+        let others = names.filter(|(other, _)| *other != place.met);
+        others.map(|(_, name)| name.named(&place.common)).collect::<Vec<_>>()
     };
-    if kind == Kind::List && kind_of(&counter) == Kind::String {
-        let without = group.clone();
-        group.sources.push((counter, Kind::String));
-        group.otherwise = vec![without];
-    }
-    Some(group)
+    let mut names: Vec<Key> = places(key, kind).flat_map(others).collect();
+    names.retain(|name| name != key);
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
-fn hash_with_events(hash: &[u8], zset: &[u8]) -> Group {
-    Group {
-        sources: vec![(hash.to_vec(), Kind::Hash), (zset.to_vec(), Kind::Zset)],
+/// Guesses the group that a key belongs to. `held` returns what is at the [`relatives`]. `None`: it cannot be a session.
+///
+/// The guess is the same whichever key of a group comes first. A single hash is a guess, too, because its fields may tell its layout.
+pub fn guess(key: &[u8], here: Held, held: impl Fn(&[u8]) -> Held) -> Option<Group> {
+    let Held::Source(kind) = here else { return None };
+    let held = |name: &[u8]| if name == key { here } else { held(name) };
+    match largest(key, kind, held) {
+        Some(sources) => Some(Group {
+            otherwise: smaller(&sources),
+            sources,
+        }),
+        None => {
+            let alone = Group::alone(key, kind);
+            Format::all().any(|format| alone.suits(format)).then_some(alone)
+        }
+    }
+}
+
+/// The largest session of several keys that a key may be part of; of equally large ones, that of the first layout.
+fn largest(key: &[u8], kind: Kind, held: impl Fn(&[u8]) -> Held) -> Option<Vec<(Key, Kind)>> {
+    let wholes = places(key, kind).filter_map(|place| place.whole(key, &held));
+    let wholes = wholes.filter(|sources| sources.len() > 1);
+    wholes.fold(None, |most: Option<Vec<_>>, next| match most {
+        Some(most) if most.len() >= next.len() => Some(most),
+        _ => Some(next),
+    })
+}
+
+/// The groups to try if these keys together are no session: all but one of them, or else each by itself.
+fn smaller(sources: &[(Key, Kind)]) -> Vec<Group> {
+    let fewer = sources.iter().rev().find_map(|left_out| {
+        let held = |name: &[u8]| {
+            let source = sources.iter().find(|source| source.0 == name && *source != left_out);
+            source.map_or(Held::Missing, |(_, kind)| Held::Source(*kind))
+        };
+        let (key, kind) = sources.iter().find(|source| *source != left_out)?;
+        largest(key, *kind, held)
+    });
+    match fewer {
+        Some(sources) => vec![Group {
+            otherwise: smaller(&sources),
+            sources,
+        }],
+        None => parts(sources),
+    }
+}
+
+/// The keys one by one, if a layout suits the key alone that does not suit all of them together. Hashes come last, because their events may
+/// have another name.
+fn parts(sources: &[(Key, Kind)]) -> Vec<Group> {
+    let together = Group {
+        sources: sources.to_vec(),
         otherwise: Vec::new(),
-    }
+    };
+    let mut parts: Vec<Group> = sources.iter().map(|(key, kind)| Group::alone(key, *kind)).collect();
+    parts.retain(|part| Format::all().any(|format| part.suits(format) && !together.suits(format)));
+    parts.sort_by_key(|part| part.sources[0].1 == Kind::Hash);
+    parts
 }
 
-/// Whether a forced format is made of what the group is made of.
-pub fn suits(format: &str, group: &Group) -> bool {
-    match format {
-        "json-array" | "context" | "agent-memory" | "adk" => group.is_alone() && group.has(Kind::String),
-        "json-list" | "langchain" | "agent-framework" | "llama-index" => group.is_alone() && group.has(Kind::List),
-        "motorhead" => group.has(Kind::List) && !group.has(Kind::Hash),
-        "hash-list" | "openai-agents" => group.has(Kind::Hash) && !group.is_alone() && !group.has(Kind::Zset),
-        "live-hash" => group.has(Kind::Hash) && (group.is_alone() || group.has(Kind::Zset)),
-        _ => false,
-    }
-}
-
-/// Whether this is a line as motorhead writes them, of a speaker that one expects. Logs have lines that look much the same.
+/// Whether a line begins with a known speaker, as in `Human: hi`. Log lines look similar.
 pub fn is_spoken_line(line: &[u8]) -> bool {
     const SPEAKERS: [&str; 9] = [
         "human",
@@ -237,12 +242,18 @@ pub fn is_spoken_line(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redis_session_core::layout::Sample;
+
+    const STRING: Held = Held::Source(Kind::String);
+    const LIST: Held = Held::Source(Kind::List);
+    const HASH: Held = Held::Source(Kind::Hash);
+    const ZSET: Held = Held::Source(Kind::Zset);
 
     /// A database of these keys.
-    fn guessed(keys: &[(&str, Kind)], met: &str) -> Option<Group> {
+    fn guessed(keys: &[(&str, Held)], met: &str) -> Option<Group> {
         let kind_of = |name: &[u8]| {
             let found = keys.iter().find(|(key, _)| key.as_bytes() == name);
-            found.map_or(Kind::Missing, |(_, kind)| *kind)
+            found.map_or(Held::Missing, |(_, kind)| *kind)
         };
         let met = met.as_bytes();
         let related = relatives(met, kind_of(met));
@@ -265,17 +276,17 @@ mod tests {
     #[test]
     fn whichever_key_is_met_first_the_group_is_the_same() {
         let keys = [
-            ("session:1", Kind::Hash),
-            ("session:1:messages", Kind::List),
-            ("agents:session:2", Kind::Hash),
-            ("agents:session:2:messages", Kind::List),
-            ("agents:session:2:counter", Kind::String),
-            ("session:3", Kind::Hash),
-            ("session:3:messages", Kind::String),
-            ("session:4", Kind::List),
-            ("context:4", Kind::String),
-            ("session:5", Kind::Hash),
-            ("session:5:events", Kind::Zset),
+            ("session:1", HASH),
+            ("session:1:messages", LIST),
+            ("agents:session:2", HASH),
+            ("agents:session:2:messages", LIST),
+            ("agents:session:2:counter", STRING),
+            ("session:3", HASH),
+            ("session:3:messages", STRING),
+            ("session:4", LIST),
+            ("context:4", STRING),
+            ("session:5", HASH),
+            ("session:5:events", ZSET),
         ];
         for members in [
             &["session:1", "session:1:messages"][..],
@@ -292,6 +303,7 @@ mod tests {
                 let group = guessed(&keys, met).unwrap();
                 assert_eq!(names(&group), *members, "{met}");
                 assert_eq!(group.key(), members[0].as_bytes());
+                assert_eq!(Some(group), guessed(&keys, members[0]), "{met}: what is tried next");
             }
         }
     }
@@ -304,58 +316,51 @@ mod tests {
             ("live:{7}", "live:{7}:log"),
             ("session:7", "events:7"),
         ] {
-            let group = guessed(&[(hash, Kind::Hash), (zset, Kind::Zset)], zset).unwrap();
+            let group = guessed(&[(hash, HASH), (zset, ZSET)], zset).unwrap();
             assert_eq!(names(&group), [hash, zset]);
         }
         for zset in ["board", "board:7", ":", "a:b"] {
-            assert_eq!(
-                guessed(&[(zset, Kind::Zset), ("other", Kind::Hash)], zset),
-                None,
-                "{zset}"
-            );
+            assert_eq!(guessed(&[(zset, ZSET), ("other", HASH)], zset), None, "{zset}");
         }
     }
 
     #[test]
     fn keys_without_relatives_stand_alone() {
         for (key, kind) in [
-            ("session:1:messages", Kind::List),
-            ("session:1", Kind::List),
-            ("chat", Kind::String),
-            ("context:1", Kind::String),
-            (":messages", Kind::List),
-            ("session:", Kind::List),
-            ("context:", Kind::String),
-            ("x:counter", Kind::String),
-            ("x", Kind::Hash),
+            ("session:1:messages", LIST),
+            ("session:1", LIST),
+            ("chat", STRING),
+            ("context:1", STRING),
+            (":messages", LIST),
+            ("session:", LIST),
+            ("context:", STRING),
+            ("x:counter", STRING),
+            ("x", HASH),
         ] {
+            let Held::Source(of) = kind else { panic!("a source") };
             assert_eq!(
                 guessed(&[(key, kind)], key),
-                Some(Group::alone(key.as_bytes(), kind)),
+                Some(Group::alone(key.as_bytes(), of)),
                 "{key}"
             );
         }
-        assert_eq!(guessed(&[("x", Kind::Session)], "x"), None);
-        assert_eq!(guessed(&[("x", Kind::Other)], "x"), None);
+        assert_eq!(guessed(&[("x", Held::Session)], "x"), None);
+        assert_eq!(guessed(&[("x", Held::Other)], "x"), None);
     }
 
     #[test]
     fn a_session_that_is_one_already_is_no_relative() {
-        let keys = [("session:1", Kind::Session), ("session:1:messages", Kind::List)];
+        let keys = [("session:1", Held::Session), ("session:1:messages", LIST)];
         assert!(guessed(&keys, "session:1:messages").unwrap().is_alone());
     }
 
     #[test]
     fn a_refused_guess_falls_apart_without_losing_a_list() {
-        let keys = [
-            ("x", Kind::Hash),
-            ("x:messages", Kind::List),
-            ("x:counter", Kind::String),
-        ];
+        let keys = [("x", HASH), ("x:messages", LIST), ("x:counter", STRING)];
         let group = guessed(&keys, "x").unwrap();
         assert_eq!(names(&group.otherwise[0]), ["x", "x:messages"]);
         assert_eq!(names(&group.otherwise[0].otherwise[0]), ["x:messages"]);
-        let group = guessed(&[("session:1", Kind::List), ("context:1", Kind::String)], "context:1").unwrap();
+        let group = guessed(&[("session:1", LIST), ("context:1", STRING)], "context:1").unwrap();
         assert_eq!(
             group.otherwise.iter().flat_map(names).collect::<Vec<_>>(),
             ["session:1", "context:1"]
@@ -369,6 +374,47 @@ mod tests {
         }
         for line in ["INFO: started", "2026-01-14 10:00: x", "Human:x", "", "{\"a\": 1}"] {
             assert!(!is_spoken_line(line.as_bytes()), "{line}");
+        }
+    }
+
+    fn kind_of(sample: &Sample) -> Kind {
+        match sample {
+            Sample::String(_) => Kind::String,
+            Sample::List(_) => Kind::List,
+            Sample::Hash(_) => Kind::Hash,
+            Sample::Zset(_) => Kind::Zset,
+        }
+    }
+
+    #[test]
+    fn every_layout_of_the_table_is_grouped_by_its_names() {
+        for format in Format::all() {
+            let sample: Vec<Kind> = format.sample.iter().map(kind_of).collect();
+            assert!(
+                format.suits(&sample),
+                "{format:?}: its sample {sample:?} is no session of it"
+            );
+            let keys: Vec<(String, Held)> = format
+                .keys
+                .iter()
+                .zip(&sample)
+                .map(|(name, kind)| {
+                    assert!(name.kinds.contains(kind), "{format:?}: {} is no {kind}", name.pattern);
+                    (String::from_utf8(name.named(b"a:7")).unwrap(), Held::Source(*kind))
+                })
+                .collect();
+            assert_eq!(
+                keys.len(),
+                sample.len(),
+                "{format:?}: a source of the sample has no key"
+            );
+            let keys: Vec<(&str, Held)> = keys.iter().map(|(key, held)| (key.as_str(), *held)).collect();
+            let expected: Vec<&str> = keys.iter().map(|(key, _)| *key).collect();
+            for (met, _) in &keys {
+                let group = guessed(&keys, met).unwrap_or_else(|| panic!("{format:?}: no guess for {met}"));
+                assert_eq!(names(&group), expected, "{format:?}, {met} met first");
+                assert!(group.suits(format), "{format:?}");
+            }
         }
     }
 }

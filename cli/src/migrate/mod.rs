@@ -6,9 +6,8 @@
 //!            report.rs <─ SESSION.MIGRATE <─ SESSION.MIGRATE … DRYRUN, where names made the guess
 //! ```
 //!
-//! The server does the work, a session a command; what passes through here is names and counts. What has been migrated is a session and is
-//! not met again, so a walk that was stopped is begun anew rather than resumed. A SCAN cursor is not kept: it means nothing to a server
-//! that was restarted or failed over.
+//! The server does the work, one command for each session; only names and counts pass through here. A migrated session is not touched again,
+//! so a stopped walk is simply started again. SCAN cursors are not kept: they mean nothing to a server that was restarted or failed over.
 
 mod group;
 mod report;
@@ -17,34 +16,22 @@ mod walk;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
+use clap::builder::PossibleValuesParser;
 use clap::Args;
 
-use crate::connection::{self, int, Primaries};
+use redis_session_client::tolerant::{int, text};
+use redis_session_core::layout::Format;
+
+use crate::connection::{self, Link, Place, Router};
 use crate::failure::{Failure, Result};
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::output;
+use crate::term::progress::Progress;
 use crate::Outcome;
 use report::Report;
 use walk::{Settings, Shared, Walker};
 
-pub use report::shown;
-
-/// The layouts, as the server calls them.
-const FORMATS: [&str; 12] = [
-    "json-array",
-    "json-list",
-    "context",
-    "hash-list",
-    "live-hash",
-    "openai-agents",
-    "langchain",
-    "motorhead",
-    "agent-framework",
-    "agent-memory",
-    "adk",
-    "llama-index",
-];
-
-/// A cluster whose slots move while it is walked is walked again, so often at most.
+/// How often a cluster is walked at most: again if slots moved meanwhile.
 const WALKS_AT_MOST: usize = 5;
 
 #[derive(Args, Debug)]
@@ -59,7 +46,7 @@ pub struct Flags {
     #[arg(long = "match", value_name = "GLOB")]
     matching: Option<String>,
     /// Take what matches for this layout, with any JSON objects for messages; needs --match
-    #[arg(long, value_name = "NAME", value_parser = FORMATS, requires = "matching")]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Format::all().map(Format::name)), requires = "matching")]
     format: Option<String>,
     /// Leave the old keys; the sessions go to other keys: see --to
     #[arg(long, requires = "to")]
@@ -94,15 +81,15 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
     let settings = Settings {
         matching: flags.matching.clone(),
-        format: flags.format.clone(),
+        format: flags.format.as_deref().and_then(|name| Format::named(name.as_bytes())),
         dry_run: flags.dry_run,
         keep_to: flags.keep.then_some(prefix),
         in_flight: flags.in_flight as usize,
         max_elements: (!flags.large).then_some(flags.max_elements),
     };
     let target = connection.target()?;
-    let mut link = target.connect()?;
-    progress::watch_for_stop()?;
+    let mut router = Router::to(target.clone(), connection.cluster)?;
+    stop::watch()?;
 
     let shared = Shared {
         settings,
@@ -113,22 +100,22 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     };
     let mut report = Report::default();
     if connection.cluster {
-        walk_cluster(&shared, &mut link, &mut report)?;
+        walk_cluster(&shared, &mut router, &mut report)?;
     } else {
-        if is_cluster_node(&mut link)? {
+        if is_cluster_node(&mut router)? {
             eprintln!("note: this is a node of a cluster: only its own keys are walked. -c walks all primaries.");
         }
-        report.add(walk_one(&shared, link));
+        report.add(walk_one(&shared, router, None));
     }
     shared.progress.finish();
     report.dry_run = flags.dry_run;
-    report.interrupted = progress::is_stopped();
+    report.interrupted = stop::is_requested();
     report.seconds = shared.progress.seconds();
     if flags.json {
         let text = serde_json::to_string_pretty(&report).expect("a report is JSON");
-        crate::print(&format!("{text}\n"));
+        output::print(&format!("{text}\n"));
     } else {
-        crate::print(&report.text());
+        output::print(&report.text());
     }
     match report.error {
         Some(text) => Err(Failure::Server(text)),
@@ -138,21 +125,22 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
 }
 
-/// What one server has. A failure on the way is in the report, with what was done until then.
-fn walk_one(shared: &Shared<'_>, mut link: connection::Link) -> Report {
-    let size = link.must(&redis::cmd("DBSIZE")).ok().and_then(|size| int(&size));
+/// Walks one server. The report holds what was done, and the failure that ended the walk, if any.
+fn walk_one(shared: &Shared<'_>, mut router: Router, node: Place) -> Report {
+    let size = router.at(&node).and_then(|link| link.must(&redis::cmd("DBSIZE")));
+    let size = size.ok().as_ref().and_then(int);
     shared.progress.add_total(size.unwrap_or(0) as u64);
-    Walker::new(shared, link).walk()
+    Walker::new(shared, router, node).walk()
 }
 
-fn walk_cluster(shared: &Shared<'_>, link: &mut connection::Link, report: &mut Report) -> Result<()> {
-    let mut primaries = Primaries::of(link, shared.target.host())?;
+fn walk_cluster(shared: &Shared<'_>, router: &mut Router, report: &mut Report) -> Result<()> {
     for _ in 0..WALKS_AT_MOST {
         let reports: Vec<Result<Report>> = std::thread::scope(|scope| {
-            let walks: Vec<_> = primaries
-                .0
-                .iter()
-                .map(|(host, port)| scope.spawn(|| Ok(walk_one(shared, shared.target.at(host, *port).connect()?))))
+            let walk = |node| Ok(walk_one(shared, Router::to(shared.target.clone(), true)?, node));
+            let walks: Vec<_> = router
+                .nodes()
+                .into_iter()
+                .map(|node| scope.spawn(move || walk(node)))
                 .collect();
             let joined = walks
                 .into_iter()
@@ -166,19 +154,18 @@ fn walk_cluster(shared: &Shared<'_>, link: &mut connection::Link, report: &mut R
             }
         }
         // Keys that moved to a node that had been walked already were not met.
-        let now = Primaries::of(link, shared.target.host())?;
-        if now == primaries || report.error.is_some() || progress::is_stopped() {
+        let has_moved = router.has_moved()?;
+        if !has_moved || report.error.is_some() || stop::is_requested() {
             return Ok(());
         }
         eprintln!("note: slots have moved meanwhile: walking once more.");
-        primaries = now;
     }
     eprintln!("note: slots keep moving: run this again when they are at rest.");
     Ok(())
 }
 
-fn is_cluster_node(link: &mut connection::Link) -> Result<bool> {
-    let info = link.call(redis::cmd("INFO").arg("cluster"))?;
-    let text = info.ok().and_then(connection::bytes).unwrap_or_default();
-    Ok(String::from_utf8_lossy(&text).contains("cluster_enabled:1"))
+fn is_cluster_node(router: &mut Router) -> Result<bool> {
+    let info = router.at(&None)?.call(redis::cmd("INFO").arg("cluster"))?;
+    let text = info.ok().and_then(text).unwrap_or_default();
+    Ok(text.contains("cluster_enabled:1"))
 }

@@ -1,13 +1,15 @@
-//! What a walk found and did, as a table for people or as JSON for programs.
+//! The report of a walk, as a table or as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// How many skipped keys are named. All are counted.
+use crate::term::text::key_text;
+
+/// Number of skipped keys that the report names. All are counted.
 const NAMED_AT_MOST: usize = 1000;
-/// How many of them are named for people, for each reason.
+/// Number of skipped keys that the table names for each reason.
 const SHOWN_OF_EACH: usize = 5;
 
 #[derive(Debug, Default, Clone, Copy, Serialize, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct Layout {
     pub entities: u64,
     /// Elements that are no JSON objects: set aside in their session, not lost.
     pub malformed: u64,
-    /// Keys that are no more.
+    /// Source keys that were removed.
     pub removed: u64,
     /// Found, and not migrated.
     pub skipped: u64,
@@ -36,10 +38,10 @@ pub struct Skipped {
 pub struct Report {
     pub dry_run: bool,
     pub interrupted: bool,
-    /// What ended the walk before its time.
+    /// The error that ended the walk early.
     pub error: Option<String>,
     pub seconds: f64,
-    /// Keys that the walk met, by name at least once.
+    /// Keys that SCAN returned.
     pub keys: u64,
     /// Keys that were sessions before.
     pub already: u64,
@@ -59,7 +61,7 @@ impl Report {
         self.layouts.get_mut(name).expect("it is there")
     }
 
-    /// `reason` is the same for all keys that were skipped for it, `why` says it of this one.
+    /// Counts a skipped key. `reason` groups keys; `why` begins with it and has the details of this one.
     pub fn skip(&mut self, key: &[u8], layout: Option<&str>, reason: &str, why: String) {
         self.skipped += 1;
         *self.reasons.entry(reason.to_owned()).or_default() += 1;
@@ -69,7 +71,7 @@ impl Report {
             layout.skipped += 1;
         }
         if self.skipped_keys.len() < NAMED_AT_MOST {
-            let key = shown(key);
+            let key = key_text(key);
             self.skipped_keys.push(Skipped { key, why });
         }
     }
@@ -202,25 +204,6 @@ impl Report {
         }
         text
     }
-}
-
-/// A key as text: what is not UTF-8, or would end the line, is escaped.
-pub fn shown(key: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in key.utf8_chunks() {
-        for char in chunk.valid().chars() {
-            match char {
-                control if control.is_control() => {
-                    let _ = write!(text, "\\x{:02x}", u32::from(control));
-                }
-                other => text.push(other),
-            }
-        }
-        for byte in chunk.invalid() {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,33 +1,37 @@
 //! The walk over one server: page after page of SCAN, a bounded number of migrations in flight.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
-use redis::{Cmd, Value};
+use redis::Value;
+use redis_session_client::request::{self, Request};
+use redis_session_client::tolerant::{array, bytes, int};
+use redis_session_client::{key_slot, Migrate, Migrated};
+use redis_session_core::layout::{Format, Kind};
 
-use super::group::{self, Group, Key, Kind};
+use super::group::{self, Group, Held, Key};
 use super::report::Report;
-use crate::connection::{array, bytes, int, pairs, slot, Answer, Link, Target};
-use crate::failure::{Failure, Refusal, Result};
-use crate::progress::{self, Progress};
+use crate::connection::{read, Answer, Link, Place, Router, Scan, Target};
+use crate::digest::digest;
+use crate::failure::{Refusal, Result};
+use crate::stop;
+use crate::term::progress::Progress;
 
-/// Keys that SCAN looks at in one go: half a millisecond of the server's time.
-const PAGE: u64 = 500;
+/// Keys that one SCAN looks at: about half a millisecond of the server's time.
+const PAGE: usize = 500;
 
-/// What is in flight at once has so many elements at most, unless a single session has more: a server works off what it has read of one
-/// client before it turns to others.
+/// Elements in flight at most, unless a single session has more: a server finishes what it has read from one client before it serves others.
 const ELEMENTS_IN_FLIGHT: u64 = 5_000;
 
-/// So many bytes count as one element, should there be fewer elements than that.
+/// Bytes that count as one element, for values of few large elements.
 const BYTES_OF_AN_ELEMENT: u64 = 512;
 
-/// So much of a string is looked at to see whether it may be JSON.
+/// Bytes of a string that are read to see whether it may be JSON.
 const HEAD_BYTES: isize = 256;
 
 pub struct Settings {
     pub matching: Option<String>,
-    pub format: Option<String>,
+    pub format: Option<Format>,
     pub dry_run: bool,
     /// Keep the sources; sessions go to this prefix and the key's name.
     pub keep_to: Option<String>,
@@ -35,19 +39,19 @@ pub struct Settings {
     pub max_elements: Option<u64>,
 }
 
-/// What all walks of a run have in common.
+/// What the walks of one run share.
 pub struct Shared<'a> {
     pub settings: Settings,
     pub progress: Progress,
-    /// Digests of the groups that were looked at and of the sessions that came of them: a group is met once with each of its keys. Keys that
-    /// stand alone are not remembered, for a database may have many of them.
+    /// Digests of the groups that were looked at and of their sessions: SCAN returns each key of a group. Single keys are not remembered,
+    /// because a database may have many of them.
     pub known: Mutex<HashSet<u128>>,
     pub target: &'a Target,
     pub is_cluster: bool,
 }
 
 impl Shared<'_> {
-    /// Whether it was not known before.
+    /// Remembers a digest; false if it was known.
     fn learn(&self, digest: u128) -> bool {
         self.known.lock().map_or(true, |mut known| known.insert(digest))
     }
@@ -63,23 +67,13 @@ impl Shared<'_> {
     }
 }
 
-/// 128 bits, so that no two of a billion keys are taken for one.
-fn digest(what: &str, names: &[&[u8]]) -> u128 {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, what, names).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(0) << 64 | half(1)
-}
-
 fn of_session(key: &[u8]) -> u128 {
-    digest("session", &[key])
+    digest(("session", key))
 }
 
 fn of_group(group: &Group) -> u128 {
     let names: Vec<&[u8]> = group.sources.iter().map(|(key, _)| key.as_slice()).collect();
-    digest("group", &names)
+    digest(("group", names))
 }
 
 /// A group that looks like a session, from its sizes and first elements.
@@ -87,66 +81,29 @@ struct Candidate {
     group: Group,
     /// In elements.
     weight: u64,
-    /// The first element of its list is a line that somebody says.
+    /// Whether the first element of its list is a spoken line.
     is_spoken: bool,
-    /// The server is asked first what it would do.
+    /// Whether to send `DRYRUN` first.
     is_asked_first: bool,
-}
-
-/// A reply of `SESSION.MIGRATE`.
-struct Done {
-    format: String,
-    messages: u64,
-    malformed: u64,
-    entities: u64,
-    events: u64,
-    removed: u64,
-}
-
-impl Done {
-    fn of(reply: Value) -> Done {
-        let mut done = Done {
-            format: String::new(),
-            messages: 0,
-            malformed: 0,
-            entities: 0,
-            events: 0,
-            removed: 0,
-        };
-        for (name, value) in pairs(reply) {
-            let count = int(&value).unwrap_or(0) as u64;
-            match name.as_slice() {
-                b"format" => done.format = String::from_utf8_lossy(&bytes(value).unwrap_or_default()).into_owned(),
-                b"messages" => done.messages = count,
-                b"malformed" => done.malformed = count,
-                b"entities" => done.entities = count,
-                b"events" => done.events = count,
-                b"removed" => done.removed = count,
-                // A newer module may say more.
-                _ => {}
-            }
-        }
-        done
-    }
 }
 
 pub struct Walker<'a> {
     shared: &'a Shared<'a>,
-    link: Link,
-    /// For keys of a cluster that are not here, or not any more. Made when it is needed.
-    elsewhere: Option<Link>,
+    router: Router,
+    /// The node that is walked. Commands for keys that moved away go through the router.
+    node: Place,
     report: Report,
-    /// Hashes that may be sessions whose sorted set of events is still to be met, under a name of its own.
+    /// Hashes that may be sessions, whose sorted set of events may have a name that only SCAN finds.
     waiting: Vec<Key>,
     is_last_round: bool,
 }
 
 impl<'a> Walker<'a> {
-    pub fn new(shared: &'a Shared<'a>, link: Link) -> Walker<'a> {
+    pub fn new(shared: &'a Shared<'a>, router: Router, node: Place) -> Walker<'a> {
         Walker {
             shared,
-            link,
-            elsewhere: None,
+            router,
+            node,
             report: Report::default(),
             waiting: Vec::new(),
             is_last_round: false,
@@ -161,53 +118,42 @@ impl<'a> Walker<'a> {
     }
 
     fn try_walk(&mut self) -> Result<()> {
-        let mut cursor = b"0".to_vec();
-        while !progress::is_stopped() {
-            let reply = array(self.link.must(&self.scan(&cursor))?);
-            let [next, keys] = <[Value; 2]>::try_from(reply)
-                .map_err(|_| Failure::Server("SCAN replied what no SCAN replies: is this a Redis server?".into()))?;
-            let keys: Vec<Key> = array(keys).into_iter().filter_map(bytes).collect();
+        let mut scan = self.scan();
+        while !stop::is_requested() {
+            let Some(keys) = scan.next(self.router.at(&self.node)?)? else {
+                break;
+            };
             let met = keys.len() as u64;
             self.report.keys += met;
             self.page(keys)?;
             let is_filtered = self.shared.settings.matching.is_some();
-            self.shared.progress.add(if is_filtered { PAGE } else { met }, 0, 0);
-            cursor = bytes(next).unwrap_or_else(|| b"0".to_vec());
-            if cursor == b"0" {
-                break;
-            }
+            self.shared
+                .progress
+                .add(if is_filtered { PAGE as u64 } else { met }, 0, 0);
         }
         self.is_last_round = true;
         self.waiting.sort_unstable();
         self.waiting.dedup();
-        for keys in std::mem::take(&mut self.waiting).chunks(PAGE as usize) {
+        for keys in std::mem::take(&mut self.waiting).chunks(PAGE) {
             self.page(keys.to_vec())?;
         }
         Ok(())
     }
 
-    fn scan(&self, cursor: &[u8]) -> Cmd {
+    fn scan(&self) -> Scan {
         let settings = &self.shared.settings;
-        let mut command = redis::cmd("SCAN");
-        command.arg(cursor);
-        if let Some(pattern) = &settings.matching {
-            command.arg("MATCH").arg(pattern);
-        }
-        command.arg("COUNT").arg(PAGE);
-        match settings.format.as_deref() {
-            Some("json-array" | "context" | "agent-memory" | "adk") => command.arg("TYPE").arg("string"),
-            Some("json-list" | "langchain" | "agent-framework" | "llama-index") => command.arg("TYPE").arg("list"),
-            _ => &mut command,
-        };
-        command
+        let kind = settings.format.and_then(|format| format.only_kind());
+        Scan::new(PAGE)
+            .matching(settings.matching.as_deref())
+            .of_type(kind.map(Kind::type_name))
     }
 
     fn page(&mut self, mut keys: Vec<Key>) -> Result<()> {
         // SCAN may show a key twice.
         keys.sort_unstable();
         keys.dedup();
-        let kinds = self.kinds(&keys)?;
-        let mut known: HashMap<Key, Kind> = keys.iter().cloned().zip(kinds).collect();
+        let held = self.held(&keys)?;
+        let mut known: HashMap<Key, Held> = keys.iter().cloned().zip(held).collect();
         let is_alone = |key: &Key| self.is_forced_alone(known[key]);
         let related: HashSet<Key> = keys
             .iter()
@@ -216,23 +162,23 @@ impl<'a> Walker<'a> {
             .filter(|name| !known.contains_key(name))
             .collect();
         let related: Vec<Key> = related.into_iter().collect();
-        let kinds = self.kinds(&related)?;
-        known.extend(related.into_iter().zip(kinds));
+        let held = self.held(&related)?;
+        known.extend(related.into_iter().zip(held));
 
         let mut groups = Vec::new();
         for key in &keys {
-            let kind = known[key];
-            if kind == Kind::Session && self.is_news(key, true) {
+            let held = known[key];
+            if held == Held::Session && self.is_news(key, true) {
                 self.report.already += 1;
             }
-            let kind_of = |name: &[u8]| known.get(name).copied().unwrap_or(Kind::Missing);
-            let guess = match self.is_forced_alone(kind) {
-                true => Some(Group::alone(key, kind)),
-                false => group::guess(key, kind, kind_of),
+            let held_at = |name: &[u8]| known.get(name).copied().unwrap_or(Held::Missing);
+            let guess = match held {
+                Held::Source(kind) if self.is_forced_alone(held) => Some(Group::alone(key, kind)),
+                _ => group::guess(key, held, held_at),
             };
             groups.extend(guess.filter(|group| self.is_new(group)));
         }
-        while !groups.is_empty() && !progress::is_stopped() {
+        while !groups.is_empty() && !stop::is_requested() {
             let candidates = self.look_at(groups)?;
             groups = self.migrate(candidates)?;
             groups.retain(|group| self.is_new(group));
@@ -240,25 +186,20 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    /// A forced format of one key takes keys for themselves, whatever stands beside them.
-    fn is_forced_alone(&self, kind: Kind) -> bool {
-        let format = self.shared.settings.format.as_deref();
-        format.is_some_and(|format| {
-            format != "motorhead" && group::suits(format, &Group::alone(b"", kind)) && kind != Kind::Hash
-        })
+    /// Whether a forced layout of one key takes this key alone, whatever its relatives are.
+    fn is_forced_alone(&self, held: Held) -> bool {
+        let only = self.shared.settings.format.and_then(|format| format.only_kind());
+        only.is_some_and(|only| held == Held::Source(only))
     }
 
     fn is_new(&self, group: &Group) -> bool {
-        let suits = match &self.shared.settings.format {
-            Some(format) => group::suits(format, group),
-            None => true,
-        };
+        let suits = self.shared.settings.format.is_none_or(|format| group.suits(format));
         // A smaller guess is of a session that was found already if its key is.
         let is_found = self.shared.knows(of_session(group.key()));
         suits && !is_found && (group.is_alone() || self.shared.learn(of_group(group)))
     }
 
-    /// Whether this session was not counted yet. It is remembered where it will be met again.
+    /// Whether this session was not counted yet; remembers it if SCAN may return it again.
     fn is_news(&self, key: &[u8], is_alone: bool) -> bool {
         match is_alone && self.shared.settings.keep_to.is_none() {
             true => !self.shared.knows(of_session(key)),
@@ -266,39 +207,32 @@ impl<'a> Walker<'a> {
         }
     }
 
-    fn kinds(&mut self, keys: &[Key]) -> Result<Vec<Kind>> {
-        let commands: Vec<Cmd> = keys.iter().map(|key| redis::cmd("TYPE").arg(key).to_owned()).collect();
-        let answers = self.send(&commands)?;
-        let kinds = answers.into_iter().map(|answer| match answer {
-            Ok(word) => bytes(word).map_or(Kind::Other, |word| Kind::named(&word)),
+    fn held(&mut self, keys: &[Key]) -> Result<Vec<Held>> {
+        let of_key = |key: &Key| request::raw(redis::cmd("TYPE").arg(key).to_owned(), key);
+        let requests: Vec<_> = keys.iter().map(of_key).collect();
+        let held = self.send(&requests)?.into_iter().map(|answer| match answer {
+            Ok(word) => bytes(word).map_or(Held::Other, |word| Held::named(&word)),
             // A key that may not be seen may not be migrated.
-            Err(_) => Kind::Other,
+            Err(_) => Held::Other,
         });
-        Ok(kinds.collect())
+        Ok(held.collect())
     }
 
-    /// Sends all of them here, and to where they belong those whose keys are elsewhere.
-    fn send(&mut self, commands: &[Cmd]) -> Result<Vec<Answer>> {
-        let mut answers = self.link.call_all(commands)?;
-        for (answer, command) in answers.iter_mut().zip(commands) {
-            let Err(refusal) = answer else { continue };
-            if refusal.is_redirection() && self.shared.is_cluster {
-                if self.elsewhere.is_none() {
-                    self.elsewhere = Some(self.shared.target.connect_cluster()?);
-                }
-                if let Some(link) = &mut self.elsewhere {
-                    *answer = link.call(command)?;
-                }
-            } else if let Some(failure) = refusal.failure() {
-                return Err(failure);
-            }
-        }
-        Ok(answers)
+    /// Sends all requests to the walked node; those that are redirected are sent again by the router.
+    fn send<T>(&mut self, requests: &[Request<T>]) -> Result<Vec<Answer<T>>> {
+        let commands = requests.iter().map(|request| request.command().cmd());
+        let answers = self.router.at(&self.node)?.call_all(commands)?;
+        let answers = requests.iter().zip(answers).map(|(request, answer)| match answer {
+            Ok(reply) => Ok(Ok(read(request, reply)?)),
+            Err(refusal) if refusal.is_redirection() && self.shared.is_cluster => self.router.ask(request),
+            Err(refusal) => refusal.failure().map_or(Ok(Err(refusal)), Err),
+        });
+        answers.collect()
     }
 
-    /// What of these may be a session, by size and first elements. What is too large is skipped.
+    /// Reads sizes and first elements, and returns the groups that may be sessions. Groups that are too large are skipped.
     fn look_at(&mut self, groups: Vec<Group>) -> Result<Vec<Candidate>> {
-        let mut commands = Vec::new();
+        let mut requests = Vec::new();
         for (key, kind) in groups.iter().flat_map(|group| &group.sources) {
             let (size, head) = match kind {
                 Kind::String => (
@@ -306,17 +240,23 @@ impl<'a> Walker<'a> {
                     redis::cmd("GETRANGE").arg(key).arg(0).arg(HEAD_BYTES - 1).to_owned(),
                 ),
                 Kind::List => ("LLEN", redis::cmd("LINDEX").arg(key).arg(0).to_owned()),
-                Kind::Hash => (
-                    "HLEN",
-                    redis::cmd("HMGET").arg(key).arg("agentIds").arg("state").to_owned(),
-                ),
-                _ => ("ZCARD", redis::cmd("ZRANGE").arg(key).arg(0).arg(0).to_owned()),
+                Kind::Hash => {
+                    let fields: Vec<&str> = told_by_hash()
+                        .flat_map(|format| format.hash_fields())
+                        .copied()
+                        .collect();
+                    ("HLEN", redis::cmd("HMGET").arg(key).arg(fields).to_owned())
+                }
+                Kind::Zset => ("ZCARD", redis::cmd("ZRANGE").arg(key).arg(0).arg(0).to_owned()),
             };
-            commands.push(redis::cmd(size).arg(key).to_owned());
-            commands.push(head);
-            commands.push(redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned());
+            let commands = [
+                redis::cmd(size).arg(key).to_owned(),
+                head,
+                redis::cmd("MEMORY").arg("USAGE").arg(key).to_owned(),
+            ];
+            requests.extend(commands.map(|command| request::raw(command, key)));
         }
-        let mut answers = self.send(&commands)?.into_iter();
+        let mut answers = self.send(&requests)?.into_iter();
         let mut candidates = Vec::new();
         for group in groups {
             let mut weight = 0;
@@ -361,9 +301,12 @@ impl<'a> Walker<'a> {
                 return None;
             }
         } else {
-            let fields = array(head(Kind::Hash)?.clone());
-            let is_live = fields.len() == 2 && fields.iter().all(|field| *field != Value::Nil);
-            if !is_live && !is_forced {
+            let mut fields = array(head(Kind::Hash)?.clone()).into_iter();
+            let has_all = |format: Format| {
+                let found = fields.by_ref().take(format.hash_fields().len());
+                found.filter(|field| *field != Value::Nil).count() == format.hash_fields().len()
+            };
+            if !told_by_hash().any(has_all) && !is_forced {
                 return None;
             }
             let events = head(Kind::Zset).map(|first| array(first.clone()).into_iter().find_map(bytes));
@@ -394,11 +337,11 @@ impl<'a> Walker<'a> {
         })
     }
 
-    /// Migrates them, a bounded number at a time. Returns what refused guesses fell apart into.
+    /// Migrates the candidates, a bounded number at a time. Returns the smaller groups to try in place of refused ones.
     fn migrate(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Group>> {
         let mut smaller = Vec::new();
         let mut candidates = candidates.into_iter().peekable();
-        while candidates.peek().is_some() && !progress::is_stopped() {
+        while candidates.peek().is_some() && !stop::is_requested() {
             let mut batch = Vec::new();
             let mut weight = 0;
             while let Some(next) = candidates.next_if(|next: &Candidate| {
@@ -425,40 +368,40 @@ impl<'a> Walker<'a> {
         let (asked, mut ready): (Vec<_>, Vec<_>) = batch
             .into_iter()
             .partition(|(candidate, _)| candidate.is_asked_first || is_dry_run);
-        let commands: Vec<Cmd> = asked
+        let requests: Vec<_> = asked
             .iter()
-            .map(|(candidate, key)| self.command(&candidate.group, key, true))
+            .map(|(candidate, key)| self.request(&candidate.group, key, true))
             .collect();
-        let answers = self.send(&commands)?;
+        let answers = self.send(&requests)?;
         for ((candidate, key), answer) in asked.into_iter().zip(answers) {
             let done = match answer {
-                Ok(reply) => Done::of(reply),
+                Ok(done) => done,
                 Err(refusal) => {
                     self.refused(candidate.group, &refusal, smaller);
                     continue;
                 }
             };
             match self.objection(&candidate, &done) {
-                Some(why) => self.report.skip(candidate.group.key(), None, why, why.to_owned()),
-                None if is_dry_run => self.record(&candidate.group, &key, done),
+                Some(why) => self.report.skip(candidate.group.key(), None, &why, why.clone()),
+                None if is_dry_run => self.record(&candidate.group, &key, &done),
                 None => ready.push((candidate, key)),
             }
         }
-        let commands: Vec<Cmd> = ready
+        let requests: Vec<_> = ready
             .iter()
-            .map(|(candidate, key)| self.command(&candidate.group, key, false))
+            .map(|(candidate, key)| self.request(&candidate.group, key, false))
             .collect();
-        let answers = self.send(&commands)?;
+        let answers = self.send(&requests)?;
         for ((candidate, key), answer) in ready.into_iter().zip(answers) {
             match answer {
-                Ok(reply) => self.record(&candidate.group, &key, Done::of(reply)),
+                Ok(done) => self.record(&candidate.group, &key, &done),
                 Err(refusal) => self.refused(candidate.group, &refusal, smaller),
             }
         }
         Ok(())
     }
 
-    /// The session's key. None, and skipped, if that cannot be in one slot with all sources.
+    /// The session's key; `None`, and the group is skipped, if it is not in one slot with all sources.
     fn destination(&mut self, group: &Group) -> Option<Key> {
         let key = match &self.shared.settings.keep_to {
             None => group.key().to_vec(),
@@ -467,9 +410,15 @@ impl<'a> Walker<'a> {
             }
             Some(prefix) => [prefix.as_bytes(), group.key()].concat(),
         };
-        let all_in_one = group.sources.iter().all(|(source, _)| slot(source) == slot(&key));
+        let all_in_one = group
+            .sources
+            .iter()
+            .all(|(source, _)| key_slot(source) == key_slot(&key));
         if self.shared.is_cluster && !all_in_one {
-            let names: Vec<String> = group.sources[1..].iter().map(|(key, _)| super::shown(key)).collect();
+            let names: Vec<String> = group.sources[1..]
+                .iter()
+                .map(|(key, _)| crate::term::text::key_text(key))
+                .collect();
             let reason = "its keys are in different slots of the cluster";
             let why = format!("{reason}: with {}", names.join(", "));
             self.report.skip(group.key(), None, reason, why);
@@ -478,42 +427,42 @@ impl<'a> Walker<'a> {
         Some(key)
     }
 
-    fn command(&self, group: &Group, key: &[u8], is_dry_run: bool) -> Cmd {
+    fn request(&self, group: &Group, key: &[u8], is_dry_run: bool) -> Request<Migrated> {
         let settings = &self.shared.settings;
-        let mut command = redis::cmd("SESSION.MIGRATE");
-        command.arg(key);
+        let mut migrate = Migrate::new();
         if !group.is_alone() || key != group.key() {
-            command.arg("FROM").arg(group.sources.len());
-            group.sources.iter().for_each(|(source, _)| {
-                command.arg(source);
-            });
+            migrate = migrate.sources(group.sources.iter().map(|(source, _)| source));
         }
         if let Some(format) = &settings.format {
-            command.arg("FORMAT").arg(format);
+            migrate = migrate.format(format.name());
         }
         if settings.keep_to.is_some() {
-            command.arg("KEEP");
+            migrate = migrate.keep();
         }
         if is_dry_run {
-            command.arg("DRYRUN");
+            migrate = migrate.dry_run();
         }
-        command
+        request::migrate(key, migrate).tolerant()
     }
 
-    /// Why something that the server would migrate is not.
-    fn objection(&self, candidate: &Candidate, done: &Done) -> Option<&'static str> {
+    /// Why a group is skipped although the server would migrate it.
+    fn objection(&self, candidate: &Candidate, done: &Migrated) -> Option<String> {
         let is_forced = self.shared.settings.format.is_some();
-        if done.format == "motorhead" && !is_forced {
-            let is_named_so = candidate.group.key().starts_with(b"session:");
+        let found = Format::named(done.format.as_bytes());
+        if let Some(format) = found.filter(|format| format.is_plain_text() && !is_forced) {
+            let is_named_so = format.keys[0].common(candidate.group.key()).is_some();
             if !is_named_so || !candidate.is_spoken {
-                return Some("plain lines of text, which may be anything; --format motorhead --match … migrates them");
+                return Some(format!(
+                    "plain lines of text, which may be anything; --format {} --match … migrates them",
+                    format.name()
+                ));
             }
         }
         let is_empty = done.messages + done.events == 0 && done.malformed > 0;
-        (is_empty && is_forced).then_some("not one of its elements is a JSON object")
+        (is_empty && is_forced).then(|| "not one of its elements is a JSON object".to_owned())
     }
 
-    fn record(&mut self, group: &Group, key: &[u8], done: Done) {
+    fn record(&mut self, group: &Group, key: &[u8], done: &Migrated) {
         let is_news = self.is_news(key, group.is_alone());
         if done.format == "rdsession" {
             self.report.already += u64::from(is_news);
@@ -556,6 +505,11 @@ impl<'a> Walker<'a> {
         };
         self.report.skip(group.key(), None, reason, why);
     }
+}
+
+/// The layouts that are told by the fields of a hash.
+fn told_by_hash() -> impl Iterator<Item = Format> {
+    Format::all().filter(|format| !format.hash_fields().is_empty())
 }
 
 /// Whether this is one JSON object.

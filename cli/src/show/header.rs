@@ -1,26 +1,27 @@
-//! What is known about a session, above its messages; its entities, below.
+//! The fields of a session, printed above its messages, and its entities, printed below.
 
-use serde_json::Value as Json;
+use redis_session_client::{Entity, Limit, Timestamp};
+use serde_json::{Map, Value as Json};
 
-use super::fetch::Snapshot;
-use super::record::{text, texts, time_of, What};
-use super::render::Look;
-use crate::migrate::shown;
-use crate::term::color::Mood;
+use crate::session::entry::What;
+use crate::session::snapshot::Snapshot;
+use crate::term::color::{Mood, NAME, WARN};
+use crate::term::page::Look;
+use crate::term::text::key_text;
 use crate::term::text::{clean_line, grouped, pad, shorten, width, wrap};
 use crate::term::time;
 
-/// Where the values of the header stand.
+/// The width of the labels.
 const LABEL_COLUMNS: usize = 12;
 
-/// Meta is the client's, and may be long.
+/// Lines shown of the meta, unless `--full` is given.
 const META_LINES: usize = 4;
 
 pub fn header(snapshot: &Snapshot, look: &Look) -> String {
-    let now_ms = look.now_ms;
-    let mut out = look.paint.bold(&shown(&snapshot.key));
-    if let Some(alias) = snapshot.text("alias") {
-        out += &format!("  {}", look.paint.put(crate::term::color::NAME, &clean_line(&alias)));
+    let mut out = look.paint.bold(&key_text(&snapshot.key));
+    let session = &snapshot.session;
+    if let Some(alias) = &session.alias {
+        out += &format!("  {}", look.paint.put(NAME, &clean_line(alias)));
     }
     out.push('\n');
     let mut line = |label: &str, value: String| {
@@ -29,10 +30,9 @@ pub fn header(snapshot: &Snapshot, look: &Look) -> String {
             out.push_str(&format!("  {label}{value}\n"));
         }
     };
-    let at = |name: &str| {
-        let time_ms = snapshot.time(name)?;
-        let when = look.paint.dim(&format!("  {}", time::relative(time_ms, now_ms)));
-        Some(format!("{}{when}", look.clock.full(time_ms)))
+    let at = |time: Timestamp| {
+        let when = look.paint.dim(&format!("  {}", time::relative(time.ms(), look.now_ms)));
+        format!("{}{when}", look.clock.full(time.ms()))
     };
     if snapshot.is_older_layout() {
         line(
@@ -40,26 +40,23 @@ pub fn header(snapshot: &Snapshot, look: &Look) -> String {
             "an older one that reads like a session; its first write makes it one, or `redis-session migrate`".into(),
         );
     } else {
-        line("id", clean_line(&snapshot.text("session_id").unwrap_or_default()));
+        line("id", session.session_id.to_string());
     }
-    line("scope", clean_line(&snapshot.text("scope").unwrap_or_default()));
-    let state = snapshot
-        .text("state")
-        .map(|state| clean_line(&state))
-        .unwrap_or_default();
+    line("scope", clean_line(session.scope.as_deref().unwrap_or_default()));
+    let state = clean_line(&session.state);
     let mut state = look.paint.put(Mood::of(&state).style(), &state);
-    if let Some(closed) = at("closed_at") {
-        state += &format!(
-            "  {}",
-            look.paint.put(crate::term::color::WARN, &format!("closed {closed}"))
-        );
+    if let Some(closed) = session.closed_at {
+        state += &format!("  {}", look.paint.put(WARN, &format!("closed {}", at(closed))));
     }
     line("state", state);
     if !snapshot.is_older_layout() {
-        line("created", at("created_at").unwrap_or_default());
-        line("active", at("last_activity").unwrap_or_default());
+        line("created", at(session.created_at));
+        line("active", at(session.last_activity));
     }
-    line("expires", at("expires_at").unwrap_or_else(|| look.paint.dim("never")));
+    line(
+        "expires",
+        session.expires_at.map_or_else(|| look.paint.dim("never"), at),
+    );
     line("messages", messages(snapshot));
     line("window", window(snapshot));
     line("recorded", recorded(snapshot));
@@ -80,38 +77,44 @@ fn messages(snapshot: &Snapshot) -> String {
         What::Message { tokens, .. } => *tokens,
         _ => None,
     });
-    let tokens: i64 = tokens.sum();
+    let tokens: u64 = tokens.sum();
     let shown = snapshot
         .entries
         .iter()
         .filter(|entry| matches!(entry.what, What::Message { .. }))
         .count();
-    let count = snapshot.number("message_count");
+    let count = snapshot.session.message_count;
     let tokens = format!("{} tokens", grouped(tokens));
-    let queries = match snapshot.number("query_count") {
+    let queries = match snapshot.session.query_count {
         0 => String::new(),
         queries => format!(" ({} of users so far)", grouped(queries)),
     };
-    match i64::try_from(shown) {
+    match u64::try_from(shown) {
         Ok(shown) if shown < count => format!("{}{queries}, the last {shown} here: {tokens}", grouped(count)),
         _ => format!("{}{queries}, {tokens}", grouped(count)),
     }
 }
 
-/// The bounds that there are.
+/// Describes the bounds of the window.
 fn window(snapshot: &Snapshot) -> String {
-    let limits = &snapshot.document["limits"];
-    let bound = |name: &str| limits[name].as_i64().filter(|bound| *bound > 0);
+    let limits = &snapshot.session.limits;
+    let bound = |limit: Limit| limits.get(&limit).filter(|bound| *bound > 0);
     let mut all = Vec::new();
-    all.extend(bound("maxlen").map(|n| format!("{} messages", grouped(n))));
-    all.extend(bound("maxtokens").map(|n| format!("{} tokens", grouped(n))));
-    all.extend(bound("maxbytes").map(|n| format!("{} bytes", grouped(n))));
-    all.extend(bound("maxage").map(|ms| format!("no older than {}", time::duration(ms))));
+    all.extend(bound(Limit::MaxLen).map(|n| format!("{} messages", grouped(n))));
+    all.extend(bound(Limit::MaxTokens).map(|n| format!("{} tokens", grouped(n))));
+    all.extend(bound(Limit::MaxBytes).map(|n| format!("{} bytes", grouped(n))));
+    all.extend(bound(Limit::MaxAge).map(|ms| {
+        format!(
+            "no older than {}",
+            time::duration(i64::try_from(ms).unwrap_or(i64::MAX))
+        )
+    }));
     let mut out = match all.is_empty() {
         true => "no bound".to_owned(),
         false => format!("at most {}", all.join(", ")),
     };
-    let pinned = texts(limits.get("pin"));
+    let pinned = snapshot.document["limits"]["pin"].as_array().into_iter().flatten();
+    let pinned: Vec<&str> = pinned.filter_map(Json::as_str).collect();
     if !pinned.is_empty() {
         out += &format!("; pinned: {}", clean_line(&pinned.join(", ")));
     }
@@ -119,80 +122,71 @@ fn window(snapshot: &Snapshot) -> String {
 }
 
 fn recorded(snapshot: &Snapshot) -> String {
-    let events = snapshot.document["events"]["count"].as_i64().unwrap_or(0);
+    let session = &snapshot.session;
     let checkpoints = snapshot.document["checkpoints"].as_array().map_or(0, Vec::len);
-    let seq = format!(
-        "up to seq {}, version {}",
-        snapshot.number("last_seq"),
-        snapshot.number("version")
-    );
-    let several = |n: i64, one: &str| format!("{} {one}{}, ", grouped(n), if n == 1 { "" } else { "s" });
-    let events = if events > 0 {
-        several(events, "event")
-    } else {
-        String::new()
+    let seq = format!("up to seq {}, version {}", session.last_seq, session.version);
+    let several = |n: u64, one: &str| format!("{} {one}{}, ", grouped(n), if n == 1 { "" } else { "s" });
+    let events = match session.events.count {
+        0 => String::new(),
+        n => several(n, "event"),
     };
     let checkpoints = match checkpoints {
         0 => String::new(),
-        n => several(i64::try_from(n).unwrap_or(i64::MAX), "checkpoint"),
+        n => several(n as u64, "checkpoint"),
     };
     format!("{events}{checkpoints}{seq}")
 }
 
 fn agents(snapshot: &Snapshot, look: &Look) -> String {
-    let lease = &snapshot.document["lease"];
-    let holder = text(lease.get("agentId"));
-    let until = time_of(lease.get("expires_at")).filter(|until| *until > look.now_ms);
-    let mut names: Vec<String> = snapshot.document["agents"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|agent| text(agent.get("agentId")))
-        .collect();
+    let session = &snapshot.session;
+    let mut names: Vec<&str> = session.agents.iter().map(|agent| agent.agent_id.as_str()).collect();
     // Who has the turn need not have joined.
-    names.extend(holder.clone().filter(|holder| !names.contains(holder)));
-    let name = |name: &String| {
+    let holder = session.lease.as_ref().map(|lease| lease.agent_id.as_str());
+    names.extend(holder.filter(|holder| !names.contains(holder)));
+    let name = |name: &&str| {
         let plain = clean_line(name);
-        match until {
-            Some(until) if holder.as_ref() == Some(name) => {
-                let turn = format!(" (has the turn for {})", time::duration(until - look.now_ms));
-                format!("{plain}{}", look.paint.put(crate::term::color::WARN, &turn))
-            }
-            _ => plain,
+        let left_ms = session
+            .lease
+            .as_ref()
+            .map_or(0, |lease| lease.expires_at.ms().saturating_sub(look.now_ms));
+        if left_ms > 0 && holder == Some(name) {
+            let turn = format!(" (has the turn for {})", time::duration(left_ms));
+            format!("{plain}{}", look.paint.put(WARN, &turn))
+        } else {
+            plain
         }
     };
     names.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// The entities, the most recently mentioned first, in columns.
+/// Prints the entities in columns, the most recently mentioned first.
 pub fn entities(snapshot: &Snapshot, look: &Look) -> String {
-    let Some(all) = snapshot.document["entities_mentioned"]
+    // In the order of the document, in which the client does not keep them: of equal times the later mentioned comes first.
+    let ids = snapshot.document["entities_mentioned"]
         .as_object()
-        .filter(|all| !all.is_empty())
-    else {
-        return String::new();
-    };
-    let mut rows: Vec<(i64, [String; 4])> = all
-        .values()
-        .map(|entity| {
-            let last_ms = time_of(entity.get("last_mentioned")).unwrap_or_default();
-            (last_ms, row(entity, look, last_ms))
-        })
+        .into_iter()
+        .flat_map(Map::keys);
+    let mut all: Vec<&Entity> = ids
+        .filter_map(|id| snapshot.session.entities_mentioned.get(id))
         .collect();
-    rows.sort_by_key(|(last_ms, _)| std::cmp::Reverse(*last_ms));
+    if all.is_empty() {
+        return String::new();
+    }
+    all.sort_by_key(|entity| std::cmp::Reverse(entity.last_mentioned));
+    let mut rows: Vec<[String; 4]> = all.iter().map(|entity| row(entity, look)).collect();
     let limit = if look.is_full { usize::MAX } else { 20 };
     let left = rows.len().saturating_sub(limit);
     rows.truncate(limit);
     let columns = |n: usize| {
         rows.iter()
-            .map(|(_, row)| width(&row[n]))
+            .map(|row| width(&row[n]))
             .max()
             .unwrap_or(0)
             .min(look.columns / 3)
     };
     let widths = [columns(0), columns(1), columns(2)];
     let mut out = format!("{}\n", look.rule("Entities", &grouped(all.len() as i64)));
-    for (_, [name, kind, mentions, aliases]) in &rows {
+    for [name, kind, mentions, aliases] in &rows {
         let cell = |text: &str, n: usize| pad(&shorten(text, widths[n]), widths[n]);
         let rest = look.columns.saturating_sub(widths.iter().sum::<usize>() + 8);
         let line = format!(
@@ -211,18 +205,19 @@ pub fn entities(snapshot: &Snapshot, look: &Look) -> String {
     out
 }
 
-fn row(entity: &Json, look: &Look, last_ms: i64) -> [String; 4] {
-    let field = |name: &str| clean_line(&text(entity.get(name)).unwrap_or_default());
-    let mentions = entity["mention_count"].as_i64().unwrap_or(0);
-    let (id, name) = (field("entity_id"), field("entity_name"));
-    let mut known = texts(entity.get("aliases"));
-    if id != name {
-        known.insert(0, id);
+fn row(entity: &Entity, look: &Look) -> [String; 4] {
+    let mut known = entity.aliases.clone();
+    if entity.entity_id != entity.entity_name {
+        known.insert(0, entity.entity_id.clone());
     }
     [
-        name,
-        field("entity_type"),
-        format!("{mentions} ×, last {}", time::relative(last_ms, look.now_ms)),
+        clean_line(&entity.entity_name),
+        clean_line(&entity.entity_type),
+        format!(
+            "{} ×, last {}",
+            entity.mention_count,
+            time::relative(entity.last_mentioned.ms(), look.now_ms)
+        ),
         clean_line(&known.join(", ")),
     ]
 }

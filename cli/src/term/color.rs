@@ -1,4 +1,4 @@
-//! Whether there are colours, and which. Sixteen of them, the terminal's own, so that they suit light and dark.
+//! Colours: whether to use them, and which. Only the terminal's own sixteen, which suit light and dark themes.
 
 use std::io::IsTerminal;
 
@@ -45,7 +45,7 @@ pub const fn fore(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(anstyle::Color::Ansi(color)))
 }
 
-/// What a role is written in.
+/// The style of a role.
 pub fn of_role(role: &str) -> Style {
     match role {
         "user" => fore(AnsiColor::Cyan).bold(),
@@ -56,7 +56,7 @@ pub fn of_role(role: &str) -> Style {
     }
 }
 
-/// How a state, a type or an outcome sounds. States are free text, so this is a guess that may be neutral.
+/// Whether a state, an event type or an outcome sounds good or bad. They are free text, so this is a guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mood {
     Good,
@@ -116,14 +116,14 @@ impl Mood {
     }
 }
 
-/// Puts styles on text, or leaves it as it is.
+/// Applies styles to text if colours are on.
 #[derive(Debug, Clone, Copy)]
 pub struct Paint {
     pub is_on: bool,
 }
 
 impl Paint {
-    /// The text must be clean: what it holds goes out as it is.
+    /// Applies a style. The text must be clean: it is written as it is.
     pub fn put(self, style: Style, text: &str) -> String {
         if self.is_on && !text.is_empty() {
             format!("{style}{text}{style:#}")

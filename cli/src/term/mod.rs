@@ -1,23 +1,29 @@
-//! What reading commands share on a terminal.
+//! What several subcommands use to write to a terminal, or to what stands in its place.
 //!
 //! ```text
-//!  color.rs   whether there are colours, and which
-//!  text.rs    text that cannot drive the terminal; columns, wrapping, shortening
-//!  time.rs    times and durations as people read them
+//!  color.rs     whether there are colours, and which
+//!  output.rs    standard output, which may be closed or full
+//!  page.rs      the flags of a page (--utc, --color, --width), and what follows from them
+//!  progress.rs  a bar on a terminal, lines elsewhere
+//!  text.rs      text without control characters; columns, wrapping, shortening; keys, numbers and sizes as text
+//!  time.rs      times and durations as people read them
 //! ```
 
 pub mod color;
+pub mod output;
+pub mod page;
+pub mod progress;
 pub mod text;
 pub mod time;
 
-/// Columns of lines that nobody's terminal bounds: in a pipe.
+/// Columns to fill where there is no terminal.
 const COLUMNS_WITHOUT_TERMINAL: usize = 100;
-/// Narrower than this nothing is readable, and everything still has to work.
+/// Columns to fill at least.
 const COLUMNS_MIN: usize = 40;
-/// Longer lines are hard to follow with the eye.
+/// Columns to fill at most: longer lines are hard to read.
 const COLUMNS_MAX: usize = 120;
 
-/// The columns to fill: what was asked for, else the terminal's.
+/// The columns to fill: those asked for, or else the terminal's.
 pub fn columns(asked: Option<usize>) -> usize {
     let found = || {
         let terminal = console::Term::stdout()
@@ -31,10 +37,4 @@ pub fn columns(asked: Option<usize>) -> usize {
         .or_else(found)
         .unwrap_or(COLUMNS_WITHOUT_TERMINAL)
         .max(COLUMNS_MIN)
-}
-
-/// Writes all of it to standard output. False: nobody reads there any more, as when `head` has seen enough.
-pub fn write_out(text: &str) -> bool {
-    crate::output::print(text);
-    !crate::output::is_closed()
 }

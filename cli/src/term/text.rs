@@ -1,11 +1,13 @@
-//! Text from a server, made fit for a terminal: nothing in it can move the cursor, change colours or turn the direction of writing.
+//! Makes text from a server safe for a terminal: nothing in it can move the cursor, change colours or the direction of writing.
+
+use std::fmt::Write as _;
 
 use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr;
 
 const TAB_COLUMNS: usize = 4;
 
-/// Lines of text without anything a terminal would obey. What is taken out stays visible, as a picture of the character or as its number.
+/// Replaces the characters that a terminal would obey by visible ones: pictures of control characters, or their numbers.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -35,12 +37,12 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// The same on one line.
+/// As [`clean`], on one line.
 pub fn clean_line(text: &str) -> String {
     clean(text).replace('\n', " ")
 }
 
-/// C1 controls, which some terminals obey as they do escapes, and what turns the direction of writing or is invisible.
+/// C1 control characters, which some terminals obey as they do escapes, and characters that change the direction of writing or are invisible.
 fn is_unsafe(char: char) -> bool {
     matches!(char,
         '\u{80}'..='\u{9f}'
@@ -48,7 +50,7 @@ fn is_unsafe(char: char) -> bool {
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// JSON that a terminal may see. In valid JSON these characters stand in strings only, and there an escape means the same.
+/// Escapes the control characters in JSON that a terminal would obey. In valid JSON they occur in strings only, where an escape means the same.
 pub fn clean_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for char in json.chars() {
@@ -60,12 +62,31 @@ pub fn clean_json(json: &str) -> String {
     out
 }
 
-/// Columns that the text takes.
+/// A key as one line of text: control characters, and bytes that are not UTF-8, as `\xNN`.
+pub fn key_text(key: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in key.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                control if control.is_control() => {
+                    let _ = write!(text, "\\x{:02x}", u32::from(control));
+                }
+                other => text.push(other),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The number of columns that the text takes.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The beginning of the text that fits, and a sign that there was more.
+/// Shortens text to a number of columns, with an ellipsis.
 pub fn shorten(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -85,13 +106,13 @@ pub fn shorten(text: &str, columns: usize) -> String {
     out
 }
 
-/// The text and spaces up to this many columns.
+/// Pads text with spaces to a number of columns.
 pub fn pad(text: &str, columns: usize) -> String {
     let missing = columns.saturating_sub(width(text));
     format!("{text}{}", " ".repeat(missing))
 }
 
-/// Clean text in lines that fit. Indentation stays, and what follows a bullet stays behind it.
+/// Wraps clean text to a number of columns. Continuation lines keep the indentation, and that of a bullet.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {
@@ -108,7 +129,7 @@ pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     out
 }
 
-/// How far the second line of a paragraph is indented: as its first, and as far as a bullet or a number is wide.
+/// The indentation of a paragraph's second line: that of its first, plus the width of a bullet or a number.
 fn hanging_indent(line: &str) -> usize {
     let text = line.trim_start_matches(' ');
     let spaces = line.len() - text.len();
@@ -121,8 +142,9 @@ fn hanging_indent(line: &str) -> usize {
     spaces + bullet
 }
 
-/// A number with thin gaps between its thousands.
-pub fn grouped(number: i64) -> String {
+/// A number with commas between its thousands: `12,345`.
+pub fn grouped(number: impl Into<i128>) -> String {
+    let number = number.into();
     let digits = number.unsigned_abs().to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -135,6 +157,22 @@ pub fn grouped(number: i64) -> String {
         out.insert(0, '-');
     }
     out
+}
+
+/// A number of bytes with a binary unit: `4.1 KiB`.
+pub fn byte_size(bytes: i64) -> String {
+    let mut size = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if size < 1024.0 {
+            return match unit {
+                "B" => format!("{bytes} B"),
+                _ if size < 10.0 => format!("{size:.1} {unit}"),
+                _ => format!("{size:.0} {unit}"),
+            };
+        }
+        size /= 1024.0;
+    }
+    format!("{size:.1} TiB")
 }
 
 #[cfg(test)]
@@ -194,5 +232,13 @@ mod tests {
         assert_eq!(shorten("東京東京", 5), "東京…");
         assert_eq!(shorten("ab cd", 4), "ab…");
         assert_eq!(grouped(-1234567), "-1,234,567");
+    }
+
+    #[test]
+    fn sizes_have_a_unit() {
+        assert_eq!(
+            [0, 1023, 1024, 20_000, 5 << 20, 3 << 40].map(byte_size),
+            ["0 B", "1023 B", "1.0 KiB", "20 KiB", "5.0 MiB", "3.0 TiB"]
+        );
     }
 }

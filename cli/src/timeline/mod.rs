@@ -1,9 +1,9 @@
-//! `redis-session timeline`: events and states of a session as a picture.
+//! `redis-session timeline`: draws the events and states of a session.
 //!
 //! ```text
 //!  mod.rs     the flags
 //!  model.rs   lanes, marks, states: what both forms are drawn from
-//!  scale.rs   where a time stands; long silences are left out
+//!  scale.rs   positions of times; long silences are left out
 //!  text.rs    for a terminal
 //!  svg/       for a page
 //! ```
@@ -19,10 +19,10 @@ use clap::Args;
 
 use crate::connection::{self, Router};
 use crate::failure::{Failure, Result};
-use crate::show::fetch::Snapshot;
-use crate::show::locate::Which;
-use crate::show::Page;
-use crate::term;
+use crate::session::locate::Which;
+use crate::session::snapshot::Snapshot;
+use crate::term::output;
+use crate::term::page::Page;
 use crate::Outcome;
 
 use model::Timeline;
@@ -52,16 +52,16 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         return Err(Failure::NotFound(format!(
             "nothing has been said or recorded in '{}' yet, so there is nothing to draw.\n\
              SESSION.EVENT ADD records events; `redis-session show` has what is known otherwise.",
-            crate::migrate::shown(&key)
+            crate::term::text::key_text(&key)
         )));
     };
     let Some(file) = &flags.svg else {
-        term::write_out(&text::page(&timeline, &flags.page.look(), flags.all));
+        output::print(&text::page(&timeline, &flags.page.look(), flags.all));
         return Ok(Outcome::Fine);
     };
     let drawing = svg::drawing(&timeline, &flags.page.clock(), flags.theme);
     if file.as_os_str() == "-" {
-        term::write_out(&drawing);
+        output::print(&drawing);
     } else {
         std::fs::write(file, drawing)
             .map_err(|error| Failure::Output(format!("cannot write {}: {error}", file.display())))?;

@@ -1,17 +1,20 @@
-//! What a timeline is made of: lanes, marks, states, and when.
+//! The data of a timeline: lanes, marks, states and their times.
 
 use std::collections::HashMap;
 
-use crate::migrate::shown;
-use crate::show::fetch::Snapshot;
-use crate::show::record::{text, Event, What};
+use redis_session_client::Event;
+use serde_json::Value as Json;
+
+use crate::session::entry::{change, handoff, What};
+use crate::session::snapshot::Snapshot;
 use crate::term::color::Mood;
 use crate::term::text::clean_line;
+use crate::term::text::key_text;
 
-/// More lanes than that nobody follows; what else there is shares the last.
+/// Number of lanes at most; further agents share the last.
 const LANES_MAX: usize = 14;
 
-/// The lane of what nobody in particular has done.
+/// The lane of events without an agent.
 const NOBODY: &str = "—";
 
 pub struct Timeline {
@@ -23,19 +26,19 @@ pub struct Timeline {
     pub end_ms: i64,
     /// Agents in the order in which they appear.
     pub lanes: Vec<String>,
-    /// In the order of their seqs, as is all below.
+    /// In the order of their seqs, as all lists below.
     pub marks: Vec<Mark>,
     pub handoffs: Vec<Handoff>,
     pub spans: Vec<Span>,
     pub flags: Vec<Flag>,
     pub messages: Vec<Said>,
-    pub message_count: i64,
+    pub message_count: u64,
     pub is_closed: bool,
 }
 
-/// An event that is no handoff.
+/// An event other than a handoff.
 pub struct Mark {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub lane: usize,
     pub kind: String,
@@ -46,14 +49,14 @@ pub struct Mark {
 }
 
 pub struct Handoff {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub from: usize,
     pub to: usize,
     pub note: String,
 }
 
-/// A time in one state.
+/// A period in one state.
 pub struct Span {
     pub state: String,
     pub from_ms: i64,
@@ -62,7 +65,7 @@ pub struct Span {
 
 /// A checkpoint.
 pub struct Flag {
-    pub seq: i64,
+    pub seq: u64,
     pub time_ms: i64,
     pub label: String,
     pub outcome: String,
@@ -117,18 +120,18 @@ impl Lanes {
 
 fn details(event: &Event) -> String {
     let mut all = Vec::new();
-    if !event.entities.is_empty() {
-        all.push(event.entities.join(", "));
+    let entities = event.entity_ids();
+    if !entities.is_empty() {
+        all.push(entities.join(", "));
     }
-    if !event.change.is_empty() {
-        all.push(serde_json::Value::Object(event.change.clone()).to_string());
-    }
-    all.extend(event.impact.as_ref().map(ToString::to_string));
+    let change = Some(change(event)).filter(|change| !change.is_empty());
+    let objects = change.into_iter().chain(event.impact.clone());
+    all.extend(objects.map(|object| Json::Object(object).to_string()));
     clean_line(&all.join(" · "))
 }
 
 impl Timeline {
-    /// None where nothing was recorded at all.
+    /// Returns `None` if nothing was recorded.
     pub fn of(snapshot: &Snapshot) -> Option<Timeline> {
         let mut lanes = Lanes::default();
         let (mut marks, mut handoffs, mut flags, mut messages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -141,32 +144,31 @@ impl Timeline {
                     by: Speaker::of(&body.role),
                 }),
                 What::Event(event) => {
-                    if let Some((from, to)) = &event.transition {
-                        moves.push((time_ms, clean_line(from), clean_line(to)));
+                    let moved = event.state_transition.as_ref();
+                    let transition = moved.map(|moved| (clean_line(&moved.from), clean_line(&moved.to)));
+                    if let Some((from, to)) = transition.clone() {
+                        moves.push((time_ms, from, to));
                     }
-                    if let Some((from, to, note)) = event.handoff() {
+                    if let Some((from, to, note)) = handoff(event) {
                         handoffs.push(Handoff {
                             seq,
                             time_ms,
-                            from: lanes.of(&from),
-                            to: lanes.of(&to),
-                            note: clean_line(&note.unwrap_or_default()),
+                            from: lanes.of(from),
+                            to: lanes.of(to),
+                            note: clean_line(note.unwrap_or_default()),
                         });
                         continue;
                     }
                     marks.push(Mark {
                         seq,
                         time_ms,
-                        lane: lanes.of(event.agent.as_deref().unwrap_or(NOBODY)),
-                        mood: match &event.transition {
-                            Some((_, to)) if Mood::of(&event.kind) == Mood::Neutral => Mood::of(to),
-                            _ => Mood::of(&event.kind),
+                        lane: lanes.of(event.agent_id.as_deref().unwrap_or(NOBODY)),
+                        mood: match moved {
+                            Some(moved) if Mood::of(&event.event_type) == Mood::Neutral => Mood::of(&moved.to),
+                            _ => Mood::of(&event.event_type),
                         },
-                        kind: clean_line(&event.kind),
-                        transition: event
-                            .transition
-                            .as_ref()
-                            .map(|(from, to)| (clean_line(from), clean_line(to))),
+                        kind: clean_line(&event.event_type),
+                        transition,
                         details: details(event),
                     });
                 }
@@ -179,9 +181,9 @@ impl Timeline {
                 _ => {}
             }
         }
-        let joined = snapshot.document["agents"].as_array().into_iter().flatten();
-        for agent in joined.filter_map(|agent| text(agent.get("agentId"))) {
-            lanes.of(&agent);
+        let session = &snapshot.session;
+        for agent in &session.agents {
+            lanes.of(&agent.agent_id);
         }
         let times = marks.iter().map(|mark| mark.time_ms);
         let times = times.chain(handoffs.iter().map(|handoff| handoff.time_ms));
@@ -192,14 +194,12 @@ impl Timeline {
                 (begin.min(time_ms), end.max(time_ms))
             }))
         })?;
-        let state = clean_line(&snapshot.text("state").unwrap_or_default());
-        let key = shown(&snapshot.key);
+        let state = clean_line(&session.state);
+        let key = key_text(&snapshot.key);
         Some(Timeline {
-            title: snapshot
-                .text("alias")
-                .map_or_else(|| key.clone(), |alias| clean_line(&alias)),
+            title: session.alias.as_deref().map_or_else(|| key.clone(), clean_line),
             key,
-            id: clean_line(&snapshot.text("session_id").unwrap_or_default()),
+            id: session.session_id.to_string(),
             begin_ms,
             end_ms,
             lanes: lanes.names,
@@ -208,8 +208,8 @@ impl Timeline {
             spans: spans(&moves, &state, begin_ms, end_ms),
             flags,
             messages,
-            message_count: snapshot.number("message_count"),
-            is_closed: snapshot.text("closed_at").is_some(),
+            message_count: session.message_count,
+            is_closed: session.closed_at.is_some(),
         })
     }
 
@@ -229,7 +229,7 @@ impl Timeline {
     }
 }
 
-/// The states one after the other. What was before the first known transition is where that came from.
+/// The states one after the other. Before the first transition, the state is the one it came from.
 fn spans(moves: &[(i64, String, String)], state: &str, begin_ms: i64, end_ms: i64) -> Vec<Span> {
     let mut out = Vec::new();
     let mut from_ms = begin_ms;

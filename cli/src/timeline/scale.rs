@@ -1,21 +1,16 @@
-//! Where a time stands. Long silences are cut out of the axis, so that what happened before and after them is not squeezed into two dots.
+//! Maps times to positions. Long silences are cut out of the axis, so that what happened before and after them stays readable.
 
-use crate::term::time::{self, Clock};
+use crate::term::time::{self, Clock, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS};
 
-/// So many silences at most are cut out.
+/// Number of silences that are cut out at most.
 const BREAKS_MAX: usize = 8;
-/// A silence is cut out if it is so much longer than all that is left.
+/// A silence is cut out if it is this many times longer than the rest.
 const SILENCE_FACTOR: i64 = 3;
 
-const SECOND_MS: i64 = 1000;
-const MINUTE_MS: i64 = 60 * SECOND_MS;
-const HOUR_MS: i64 = 60 * MINUTE_MS;
-const DAY_MS: i64 = 24 * HOUR_MS;
-
-/// From this step on the year says more than the day.
+/// From this step on, ticks are labelled with the year instead of the day.
 const LONG_STEP_MS: i64 = 30 * DAY_MS;
 
-/// Distances between ticks: what clocks and calendars are divided into.
+/// Distances between ticks: the usual divisions of clocks and calendars.
 const STEPS_MS: [i64; 32] = [
     1,
     2,
@@ -60,7 +55,7 @@ struct Stretch {
     width: f64,
 }
 
-/// A silence that is not.
+/// A silence that is cut out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Break {
     pub x: f64,
@@ -82,7 +77,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Sorted times, at least one, from `x` on over this width.
+    /// Maps sorted times, at least one, to positions from `x` over this width.
     pub fn new(times: &[i64], x: f64, width: f64, break_width: f64) -> Scale {
         let (first, last) = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
         let cuts = silences(times);

@@ -1,15 +1,15 @@
-//! A timeline in text: a strip a lane, then what happened, line by line.
+//! A timeline as text: a strip for each lane, then a list of events.
 
 use std::collections::HashMap;
 
 use super::model::{Speaker, Timeline};
 use super::scale::Scale;
-use crate::show::render::Look;
 use crate::term::color::{Mood, DIM, NAME, WARN};
+use crate::term::page::Look;
 use crate::term::text::{grouped, pad, shorten, width};
 use crate::term::time;
 
-/// More lines than that are put together, unless all are asked for.
+/// Lines of the list at most, unless `--all` is given: more are merged.
 const LINES_MAX: usize = 80;
 const LANE_COLUMNS_MAX: usize = 18;
 const STATE_COLUMNS_MIN: usize = 12;
@@ -59,7 +59,7 @@ fn head(timeline: &Timeline, look: &Look) -> String {
     out + "\n" + &look.paint.dim(&line) + "\n"
 }
 
-/// A column of a strip: how much there is, and how it went.
+/// A column of a strip: the number of events and their mood.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     count: usize,
@@ -205,13 +205,13 @@ struct Row {
     agent: String,
     transition: Option<(String, String)>,
     details: String,
-    /// Transitions, failures, handoffs and checkpoints are never put together with others.
+    /// Whether it is never merged with others: transitions, failures, handoffs, checkpoints.
     is_notable: bool,
 }
 
 fn rows(timeline: &Timeline) -> Vec<Row> {
     let name = |lane: usize| timeline.lanes.get(lane).cloned().unwrap_or_default();
-    let mut all: Vec<(i64, Row)> = Vec::new();
+    let mut all: Vec<(u64, Row)> = Vec::new();
     for mark in &timeline.marks {
         let row = Row {
             time_ms: mark.time_ms,
@@ -259,7 +259,7 @@ fn rows(timeline: &Timeline) -> Vec<Row> {
     all.into_iter().map(|(_, row)| row).collect()
 }
 
-/// Puts runs together: of the same, and if there are still too many lines, of whatever is not notable.
+/// Merges runs of equal rows, and if there are still too many, runs of any rows that are not notable.
 fn together(rows: Vec<Row>, silences: &[(i64, i64)]) -> Vec<Row> {
     let mut out: Vec<Row> = Vec::new();
     for row in rows {
@@ -299,7 +299,7 @@ fn together(rows: Vec<Row>, silences: &[(i64, i64)]) -> Vec<Row> {
     few
 }
 
-/// How long the silence was between two rows, if the axis leaves it out.
+/// The length of the silence between two rows, if the axis leaves it out.
 fn silence_between(silences: &[(i64, i64)], from_ms: i64, to_ms: i64) -> Option<i64> {
     let cut = silences.iter().find(|(from, to)| from_ms <= *from && *to <= to_ms)?;
     Some(cut.1 - cut.0)
@@ -419,7 +419,7 @@ fn list(timeline: &Timeline, look: &Look, is_all: bool) -> String {
     out
 }
 
-/// What a speaker's messages are drawn in.
+/// The style of a speaker's messages.
 pub fn speaker_name(speaker: Speaker) -> &'static str {
     match speaker {
         Speaker::User => "user",

@@ -1,4 +1,4 @@
-//! `redis-session top`: what happens, live.
+//! `redis-session top`: rates and sizes of one or all servers, live.
 //!
 //! ```text
 //!  a thread: INFO of every primary, every -i seconds ─> sample.rs ─> rates ─┬─> view.rs ─> screen.rs   on a terminal
@@ -21,16 +21,17 @@ use clap::Args;
 
 use crate::connection::{self, Router};
 use crate::failure::{Failure, Result};
-use crate::progress;
+use crate::stop;
 use crate::term::color::{Paint, When};
-use crate::{output, Outcome};
+use crate::term::output;
+use crate::Outcome;
 use sample::{Rates, Sample};
 use screen::{Key, Screen};
 
-/// How often it is looked whether a key was pressed or a signal came.
+/// How often to check for keys and signals.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Rates that are remembered for the pictures beside them.
+/// Number of samples whose rates are kept for the sparklines.
 const HISTORY: usize = 120;
 
 #[derive(Args, Debug)]
@@ -60,11 +61,11 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
     }
 }
 
-/// What is known by now.
+/// The latest sample, and the rates since those before.
 pub struct State {
     pub interval: Duration,
     pub sample: Sample,
-    /// Since the sample before. Of the first there are none.
+    /// Since the previous sample; `None` for the first.
     pub rates: Option<Rates>,
     /// Rates of all nodes together, the newest last.
     pub history: VecDeque<Rates>,
@@ -89,7 +90,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     if let Some(why) = first.failure() {
         return Err(Failure::Server(why));
     }
-    progress::watch_for_end()?;
+    stop::watch_silently()?;
     let interval = Duration::from_secs_f64(flags.interval);
     let samples = sample_in_background(router, interval);
     let state = State {
@@ -107,7 +108,7 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
     }
 }
 
-/// The thread ends when nobody takes what it sends, or with the program.
+/// Takes samples in a thread, which ends with its receiver or with the program.
 fn sample_in_background(mut router: Router, interval: Duration) -> Receiver<Result<Sample>> {
     let (sender, receiver) = sync_channel(1);
     std::thread::spawn(move || loop {
@@ -121,15 +122,15 @@ fn sample_in_background(mut router: Router, interval: Duration) -> Receiver<Resu
 
 fn in_lines(mut state: State, samples: &Receiver<Result<Sample>>, flags: &Flags, paint: Paint) -> Result<Outcome> {
     loop {
-        state.take(match wait(samples, progress::is_stopped)? {
+        state.take(match wait(samples, stop::is_requested)? {
             Some(sample) => sample?,
             None => return Ok(Outcome::Interrupted),
         });
         if flags.json {
-            crate::print(&format!("{}\n", state.json()));
+            output::print(&format!("{}\n", state.json()));
         } else {
             let lines = view::lines(&state, paint, crate::term::columns(None));
-            crate::print(&(lines.join("\n") + if flags.once { "\n" } else { "\n\n" }));
+            output::print(&(lines.join("\n") + if flags.once { "\n" } else { "\n\n" }));
         }
         if flags.once || output::is_closed() {
             return Ok(Outcome::Fine);
@@ -144,7 +145,7 @@ fn on_screen(mut state: State, samples: &Receiver<Result<Sample>>, paint: Paint)
         let mut pressed = None;
         let sample = wait(samples, || {
             pressed = screen::key();
-            progress::is_stopped() || pressed.is_some()
+            stop::is_requested() || pressed.is_some()
         })?;
         match (pressed, sample) {
             (Some(Key::Quit), _) => return Ok(Outcome::Fine),
@@ -157,7 +158,7 @@ fn on_screen(mut state: State, samples: &Receiver<Result<Sample>>, paint: Paint)
     }
 }
 
-/// The next sample, or nothing if there is something else to do.
+/// Waits for the next sample; `None` if `is_enough` says to stop waiting.
 fn wait(samples: &Receiver<Result<Sample>>, mut is_enough: impl FnMut() -> bool) -> Result<Option<Result<Sample>>> {
     loop {
         match samples.recv_timeout(TICK) {

@@ -1,16 +1,17 @@
-//! What the servers say of themselves at one moment, and how fast it changes.
+//! `INFO` of every server at one moment, and the rates between two of them.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use redis_session_client::tolerant;
 use serde_json::{json, Map, Value as Json};
 
 use super::State;
-use crate::connection::{bytes, Router};
+use crate::connection::{Link, Place, Router};
 use crate::failure::Result;
 use crate::term::time::{iso, now_ms};
 
-/// What there is, and can be more or less: of `INFO session`, and of the server.
+/// Numbers that rise and fall, of `INFO session` and of the server.
 pub const GAUGES: [&str; 11] = [
     "active_sessions",
     "directories",
@@ -25,7 +26,7 @@ pub const GAUGES: [&str; 11] = [
     "instantaneous_ops_per_sec",
 ];
 
-/// What happened since the module was loaded.
+/// Numbers that only rise while the module is loaded.
 pub const COUNTERS: [&str; 10] = [
     "appended",
     "evicted",
@@ -45,12 +46,12 @@ pub struct Node {
     pub address: String,
     pub version: String,
     numbers: BTreeMap<&'static str, u64>,
-    /// Why there are no numbers.
+    /// Why there are no numbers of this server.
     pub failure: Option<String>,
 }
 
 impl Node {
-    /// 0 where an older module does not say it.
+    /// A number by its name; 0 where an older module does not report it.
     pub fn number(&self, name: &str) -> u64 {
         self.numbers.get(name).copied().unwrap_or(0)
     }
@@ -103,14 +104,14 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A server that does not answer is a node with a failure.
+    /// Asks every server. One that does not answer becomes a node with a failure.
     pub fn take(router: &mut Router) -> Result<Sample> {
-        let nodes = router.addresses().into_iter().map(|address| {
-            let name = router.name_of(&address);
-            match info(router, &address) {
+        let nodes = router.nodes().into_iter().map(|node| {
+            let name = router.name_of(&node);
+            match info(router, &node) {
                 Ok(info) => Node::of_info(name, &info),
                 Err(failure) => {
-                    router.forget(&address);
+                    router.forget(&node);
                     Node {
                         address: name,
                         version: String::new(),
@@ -132,7 +133,7 @@ impl Sample {
         })
     }
 
-    /// Why there is nothing to show at all.
+    /// Why no server answered; `None` if at least one did.
     pub fn failure(&self) -> Option<String> {
         let failures: Vec<&String> = self.nodes.iter().filter_map(|node| node.failure.as_ref()).collect();
         (failures.len() == self.nodes.len()).then(|| failures.first().map(|why| why.to_string()).unwrap_or_default())
@@ -143,14 +144,14 @@ impl Sample {
     }
 }
 
-fn info(router: &mut Router, address: &(String, u16)) -> Result<String> {
+fn info(router: &mut Router, node: &Place) -> Result<String> {
     let mut command = redis::cmd("INFO");
     command.arg(&["server", "clients", "memory", "stats", "session"]);
-    let info = router.at(address)?.must(&command)?;
-    Ok(String::from_utf8_lossy(&bytes(info).unwrap_or_default()).into_owned())
+    let info = router.at(node)?.must(&command)?;
+    Ok(tolerant::text(info).unwrap_or_default())
 }
 
-/// Per second.
+/// Changes per second between two samples.
 #[derive(Clone)]
 pub struct Rates {
     pub total: BTreeMap<&'static str, f64>,
@@ -224,7 +225,7 @@ impl State {
 
 #[cfg(test)]
 impl Sample {
-    /// What these nodes would tell; some do not answer.
+    /// A sample of servers with these replies to `INFO`; `None` stands for one that does not answer.
     pub fn of(infos: &[(String, Option<String>)]) -> Sample {
         let nodes = infos.iter().map(|(address, info)| {
             let mut node = Node::of_info(address.clone(), info.as_deref().unwrap_or("session_active_sessions:1"));

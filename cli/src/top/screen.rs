@@ -1,4 +1,4 @@
-//! The terminal's other screen, which is left as it was, whatever happens.
+//! The terminal's alternate screen. The terminal is restored however the program ends.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 pub enum Key {
     Quit,
     Interrupt,
-    /// No key: the terminal has another size.
+    /// Not a key: the terminal was resized.
     Resize,
 }
 
@@ -31,7 +31,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// As many of the lines as there is room for; they are made for so many columns.
+    /// Draws as many of the lines as fit. `lines` makes them for a number of columns.
     pub fn draw(&mut self, lines: impl FnOnce(usize) -> Vec<String>) -> Result<()> {
         let (columns, rows) = size().map_err(|error| failure(&error))?;
         let lines = lines(usize::from(columns));
@@ -60,7 +60,7 @@ impl Drop for Screen {
     }
 }
 
-/// What was pressed, if anything was.
+/// Returns the key that was pressed, if any.
 pub fn key() -> Option<Key> {
     while poll(Duration::ZERO).unwrap_or(false) {
         match read() {

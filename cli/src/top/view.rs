@@ -1,4 +1,4 @@
-//! How a sample looks: lines of text for so many columns.
+//! Renders a sample as lines of text that fit a number of columns.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,17 @@ use anstyle::Style;
 
 use super::sample::{Node, Rates};
 use super::State;
-use crate::ls::size;
 use crate::term::color::{Paint, BAD, BOLD, BUSY, DIM, GOOD, NAME, WARN};
-use crate::term::text::{grouped, pad, shorten, width};
+use crate::term::text::{byte_size, grouped, pad, shorten, width};
 use crate::term::time::{duration, Clock};
 
-/// Wider than this, a line is hard to follow with the eye.
+/// The widest lines: longer ones are hard to read.
 const COLUMNS_MAX: usize = 110;
 const COLUMNS_MIN: usize = 40;
 const HISTORY_COLUMNS_MAX: usize = 60;
 const BAR_COLUMNS: usize = 30;
 
-/// Counters that are always shown, and what they are called; the others are shown once they are not 0.
+/// Counters and their titles. The first [`ALWAYS_SHOWN`] are always shown, the others once they are not 0.
 const SHOWN: [(&str, &str); 10] = [
     ("appended", "appended"),
     ("evicted", "evicted"),
@@ -116,7 +115,7 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
         "stored",
         format!(
             "{}  {}{}",
-            paint.put(BOLD, &pad(&size(stored as i64), 9)),
+            paint.put(BOLD, &pad(&byte_size(stored as i64), 9)),
             bar(
                 share(stored, raw),
                 bar_columns,
@@ -125,7 +124,7 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
             ),
             paint.put(
                 DIM,
-                &format!("{:.0} % of {} raw", share(stored, raw) * 100.0, size(raw as i64))
+                &format!("{:.0} % of {} raw", share(stored, raw) * 100.0, byte_size(raw as i64))
             )
         ),
     ));
@@ -142,13 +141,17 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
             ),
             paint.put(
                 DIM,
-                &format!("{:.0} % of {} maxmemory", share(used, most) * 100.0, size(most as i64))
+                &format!(
+                    "{:.0} % of {} maxmemory",
+                    share(used, most) * 100.0,
+                    byte_size(most as i64)
+                )
             )
         ),
     };
     out.push(row(
         "memory",
-        format!("{}  {of_most}", paint.put(BOLD, &pad(&size(used as i64), 9))),
+        format!("{}  {of_most}", paint.put(BOLD, &pad(&byte_size(used as i64), 9))),
     ));
     out.push(row(
         "clients",
@@ -162,7 +165,7 @@ fn gauges(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     out
 }
 
-/// A share of one, as a bar and a gap behind it; nothing where there is no room.
+/// Draws a share of 1 as a bar, with a gap behind it; an empty string where there is no room.
 fn bar(share: f64, columns: usize, style: Style, paint: Paint) -> String {
     if columns < 8 {
         return String::new();
@@ -219,7 +222,7 @@ fn counters(state: &State, paint: Paint, columns: usize) -> Vec<String> {
     out
 }
 
-/// `12,345`, `1.5`, and `0` for nothing at all.
+/// Formats a rate: `12,345`, `1.5`, and `0` for none.
 fn per_second(rate: f64) -> String {
     match rate {
         rate if rate <= 0.0 => "0".into(),
@@ -229,7 +232,7 @@ fn per_second(rate: f64) -> String {
     }
 }
 
-/// The newest rates, each as a column as high as it is beside the highest.
+/// Draws the newest rates as columns, each relative to the highest.
 fn sparks(history: &VecDeque<Rates>, name: &str, columns: usize) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let rates: Vec<f64> = history.iter().map(|rates| rates.of(name)).collect();
@@ -245,14 +248,14 @@ fn sparks(history: &VecDeque<Rates>, name: &str, columns: usize) -> String {
     rates.iter().map(height).collect()
 }
 
-/// A column of the nodes: its title, its width, and what stands in it.
+/// A column of the table of nodes: title, width, and the cell of a node.
 type OfNode = (&'static str, usize, fn(&Node, &dyn Fn(&str) -> f64) -> String);
 
 const OF_NODE: [OfNode; 8] = [
     ("sessions", 11, |node, _| grouped(node.number("active_sessions") as i64)),
     ("appended/s", 12, |_, rate| per_second(rate("appended"))),
-    ("stored", 10, |node, _| size(node.number("bytes_stored") as i64)),
-    ("memory", 10, |node, _| size(node.number("used_memory") as i64)),
+    ("stored", 10, |node, _| byte_size(node.number("bytes_stored") as i64)),
+    ("memory", 10, |node, _| byte_size(node.number("used_memory") as i64)),
     ("evicted/s", 11, |_, rate| per_second(rate("evicted"))),
     ("published/s", 13, |_, rate| per_second(rate("published"))),
     ("conflicts/s", 13, |_, rate| per_second(rate("conflicts"))),

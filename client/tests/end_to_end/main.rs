@@ -7,6 +7,7 @@
 //! | `commands.rs` | one scenario with every command |
 //! | `connections.rs` | … over every kind of connection, in both protocols |
 //! | `routing.rs` | in a cluster each command goes straight to its node |
+//! | `router.rs` | the blocking router sends each command to the node of its key, also while its slot moves |
 //! | `pipelines.rs` | many commands in one round trip, also while a slot moves |
 //! | `resending.rs` | what is sent again after the loss of a connection, and what is not |
 //! | `editing.rs` | optimistic and leased edits, followers |
@@ -40,6 +41,7 @@ mod pipelines;
 mod places;
 mod processes;
 mod resending;
+mod router;
 mod routing;
 mod survive;
 mod work;

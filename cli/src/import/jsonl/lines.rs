@@ -1,4 +1,4 @@
-//! The lines of a file, as values that are ready to be restored, in batches.
+//! Reads the lines of a file, in batches of values that are ready to be restored.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 
 use super::payload;
-use crate::export::{Head, Kind, FORMAT};
+use crate::archive::{Head, Kind, FORMAT};
 use crate::failure::{Failure, Result};
-use crate::progress;
+use crate::stop;
 
-/// What goes to the server at once: so many lines, of so many bytes, but one at least.
+/// Bounds of a batch: lines and bytes; at least one line.
 const LINES_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: u64 = 4 * 1024 * 1024;
 
@@ -26,15 +26,15 @@ pub struct Entry {
     pub payload: Vec<u8>,
 }
 
-/// What was read in one go.
+/// A batch of lines.
 #[derive(Default)]
 pub struct Read {
     pub entries: Vec<Entry>,
-    /// Lines that are no values, and why.
+    /// Lines that could not be read, and why.
     pub broken: Vec<(u64, String)>,
     pub lines: u64,
     pub bytes: u64,
-    /// After this there is nothing more.
+    /// The error that ended reading.
     pub failure: Option<io::Error>,
 }
 
@@ -68,14 +68,14 @@ impl Lines {
         })
     }
 
-    /// Not known of a pipe.
+    /// The size of the file; `None` for a pipe.
     pub fn total_bytes(&self) -> Option<u64> {
         self.total_bytes
     }
 
-    /// Sends batch after batch, until the end, or until nobody wants more.
+    /// Sends batch after batch, until the end of the file or of the receiver.
     pub fn send_all(mut self, sender: &SyncSender<Read>) {
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let (read, is_last) = self.next();
             if sender.send(read).is_err() || is_last {
                 break;

@@ -1,12 +1,12 @@
-//! `redis-session import jsonl`: what `redis-session export` wrote, as it was.
+//! `redis-session import jsonl`: restores what `redis-session export` wrote.
 //!
 //! ```text
 //!  a thread: line ─> key, expiry, payload ─> batches ─┐
 //!                                                    └─> RESTORE key … ABSTTL, many at once, each to where its key is
 //! ```
 //!
-//! A line is one `RESTORE`, so nothing is ever half done: a line that is broken is said and passed over, and a key that is there already is
-//! left alone. If it holds just what the line would bring, it was brought before, and an import can be begun anew after a stop.
+//! A line is one `RESTORE`, so nothing is ever half done. A broken line is reported and skipped; an existing key is left alone. If it holds
+//! the same value, it counts as imported before, so a stopped import can be started again.
 
 mod lines;
 mod payload;
@@ -17,20 +17,23 @@ use std::time::Duration;
 
 use clap::Args;
 use redis::Cmd;
+use redis_session_client::tolerant::{bytes, int};
 use serde::Serialize;
 
-use crate::connection::{self, bytes, Router};
-use crate::export::Kind;
+use crate::archive::Kind;
+use crate::connection::{self, Router};
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
-use crate::progress::{self, Progress};
+use crate::stop;
+use crate::term::output;
+use crate::term::progress::Progress;
+use crate::term::text::key_text;
 use crate::Outcome;
 use lines::{Entry, Lines, Read};
 
 /// Batches that are read ahead while the server works.
 const BATCHES_AHEAD: usize = 2;
 
-/// How often it is looked whether to stop.
+/// How often to check for a request to stop.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The report names so many lines at most; --json more.
@@ -73,7 +76,7 @@ struct Report {
     already: u64,
     /// Keys that hold something else and were left alone.
     left_alone: u64,
-    /// What had expired by now.
+    /// Values that have expired meanwhile.
     expired: u64,
     /// Lines that could not be brought back.
     broken: u64,
@@ -100,7 +103,7 @@ impl Report {
 
     fn problem(&mut self, line: u64, key: Option<&[u8]>, why: String) {
         if self.problems.len() < NAMED_AT_MOST {
-            let key = key.map(shown);
+            let key = key.map(key_text);
             self.problems.push(Problem { line, key, why });
         }
     }
@@ -161,21 +164,21 @@ pub fn run(connection: &connection::Flags, flags: &Flags) -> Result<Outcome> {
         },
         progress,
     };
-    progress::watch_for_stop()?;
+    stop::watch()?;
     let (sender, receiver) = sync_channel(BATCHES_AHEAD);
     // It may wait for standard input for ever, and then ends with the program.
     std::thread::spawn(move || lines.send_all(&sender));
     let done = importer.take_all(&receiver);
     importer.progress.finish();
     let mut report = importer.report;
-    report.interrupted = progress::is_stopped();
+    report.interrupted = stop::is_requested();
     report.seconds = importer.progress.seconds();
     if flags.json {
         let text = serde_json::to_string_pretty(&report)
             .map_err(|error| Failure::Output(format!("the report is no JSON: {error}")))?;
-        crate::print(&format!("{text}\n"));
+        output::print(&format!("{text}\n"));
     } else {
-        crate::print(&report.text());
+        output::print(&report.text());
     }
     done?;
     Ok(match (report.interrupted, report.is_complete()) {
@@ -193,9 +196,9 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// What the reader sends, until it ends or there is a reason to stop.
+    /// Imports what the reader sends, until its end or a reason to stop.
     fn take_all(&mut self, receiver: &Receiver<Read>) -> Result<()> {
-        while !progress::is_stopped() {
+        while !stop::is_requested() {
             let read = match receiver.recv_timeout(TICK) {
                 Ok(read) => read,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -268,7 +271,7 @@ impl Importer<'_> {
         command
     }
 
-    /// Which keys are there already. Nothing is written.
+    /// Checks payloads and which keys exist, without writing.
     fn look(&mut self, entries: Vec<Entry>) -> Result<()> {
         let commands = entries
             .iter()
@@ -276,7 +279,7 @@ impl Importer<'_> {
         let answers = self.router.calls(commands.collect())?;
         let mut there = Vec::new();
         for (entry, answer) in entries.into_iter().zip(answers) {
-            let is_there = answer.is_ok_and(|count| connection::int(&count) != Some(0));
+            let is_there = answer.is_ok_and(|count| int(&count) != Some(0));
             match payload::damage(&entry.payload) {
                 Some(why) => self.report.break_line(entry.line, Some(&entry.key), why),
                 None if is_there && !self.flags.replace => there.push(entry),
@@ -286,7 +289,7 @@ impl Importer<'_> {
         self.compare(there)
     }
 
-    /// Of keys that are there: whether they hold just what the lines would bring.
+    /// Compares existing keys with the lines, and counts those that hold the same value.
     fn compare(&mut self, entries: Vec<Entry>) -> Result<()> {
         let commands = entries
             .iter()

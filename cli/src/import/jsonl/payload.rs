@@ -1,4 +1,4 @@
-//! What a `DUMP` payload tells of itself when a server refuses it.
+//! Inspects `DUMP` payloads: their type, their checksum, and why a server refused one.
 //!
 //! ```text
 //!  07  81 xxxxxxxxxxxxxxxx  …value…  vv vv  cccccccccccccccc
@@ -8,7 +8,7 @@
 //!  └ a value of a module
 //! ```
 
-use crate::export::Kind;
+use crate::archive::Kind;
 use crate::failure::Refusal;
 
 const FOOTER_BYTES: usize = 10;
@@ -28,7 +28,7 @@ fn type_of(payload: &[u8]) -> Option<(String, u64)> {
     Some((name.collect(), id & 1023))
 }
 
-/// A payload of another type would be restored just as well, and be no session.
+/// Checks the type of a payload: RESTORE would accept one of any type.
 pub fn check_type(payload: &[u8], kind: Kind) -> Result<(), String> {
     match type_of(payload) {
         Some((name, _)) if name == kind.name() => Ok(()),
@@ -46,7 +46,7 @@ pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// What is wrong with its bytes, if anything is.
+/// Checks the checksum; returns what is wrong with the bytes.
 pub fn damage(payload: &[u8]) -> Option<String> {
     let (content, checksum) = payload.split_last_chunk::<CHECKSUM_BYTES>()?;
     let checksum = u64::from_le_bytes(*checksum);
@@ -54,7 +54,7 @@ pub fn damage(payload: &[u8]) -> Option<String> {
         .then(|| "its payload is damaged (the checksum is wrong): export that key again".into())
 }
 
-/// Why a server refused it, and what to do.
+/// Explains why a server refused a payload, and what to do.
 pub fn reason(payload: &[u8], refusal: &Refusal) -> String {
     if let Some(why) = damage(payload) {
         return why;

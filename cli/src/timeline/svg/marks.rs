@@ -1,4 +1,4 @@
-//! What agents did: marks on their lanes, arrows between them.
+//! Events of agents: marks on their lanes, arrows for handoffs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,12 +10,12 @@ use crate::term::color::Mood;
 use crate::timeline::model::Mark;
 
 const MARK_RADIUS: f64 = 5.0;
-/// Of more events than that, only transitions and failures have a mark; the others are counted.
+/// Above this number of events, only transitions and failures have marks; the others are counted.
 const MARKS_MAX: usize = 150;
-/// Marks that are nearer to each other than that become one with a number.
+/// Marks closer than this are merged into one with a number.
 const TOGETHER: f64 = 9.0;
 
-/// Marks that stand for one another.
+/// Marks that are merged.
 struct Cluster<'t> {
     x: f64,
     lane: usize,
@@ -86,7 +86,7 @@ impl<'t> Drawing<'t> {
         }
     }
 
-    /// Notes of handoffs, where nothing else wanted the room.
+    /// Draws the notes of handoffs where there is room left.
     pub(super) fn handoff_notes(&mut self) {
         for handoff in &self.timeline.handoffs {
             if handoff.note.is_empty() || handoff.from == handoff.to {
@@ -119,7 +119,7 @@ impl<'t> Drawing<'t> {
         }
     }
 
-    /// Marks that are worth a sign of their own: all, unless there are too many.
+    /// Whether a mark is drawn by itself: all are, unless there are too many.
     fn is_drawn(&self, mark: &Mark) -> bool {
         let is_transition = mark.transition.as_ref().is_some_and(|(from, to)| from != to);
         self.timeline.marks.len() <= MARKS_MAX || is_transition || mark.mood == Mood::Bad
@@ -151,7 +151,7 @@ impl<'t> Drawing<'t> {
         out
     }
 
-    /// Of very many events, how many there were: bars across the lane.
+    /// Draws the number of events as bars across the lane, where there are too many for marks.
     fn densities(&mut self) {
         const BIN: f64 = 5.0;
         let mut bins: BTreeMap<(usize, i64), usize> = BTreeMap::new();

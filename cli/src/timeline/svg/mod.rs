@@ -1,4 +1,4 @@
-//! A timeline as SVG: no scripts, nothing to load, text that stays text.
+//! A timeline as SVG, without scripts or external resources; text is text.
 //!
 //! ```text
 //!  title, figures
@@ -82,7 +82,7 @@ pub fn drawing(timeline: &Timeline, clock: &Clock, theme: Theme) -> String {
     )
 }
 
-/// In words, for who does not see it.
+/// The description for screen readers.
 fn story(timeline: &Timeline) -> String {
     let mut states: Vec<&str> = timeline.spans.iter().map(|span| span.state.as_str()).collect();
     let more = states.len().saturating_sub(20);
@@ -206,7 +206,7 @@ impl<'t> Drawing<'t> {
         }
     }
 
-    /// Where a silence is left out: the rows stop, and how long it was stands there.
+    /// Draws a break of the axis, with the length of the silence that is left out.
     fn cuts(&mut self) {
         let y = self.axis_y;
         for cut in self.scale.breaks.clone() {
@@ -365,7 +365,7 @@ impl<'t> Drawing<'t> {
         }
     }
 
-    /// How much was said, and by whom.
+    /// Draws the number of messages over time, by speaker.
     fn messages(&mut self, top: f64) {
         if self.timeline.messages.is_empty() {
             return;

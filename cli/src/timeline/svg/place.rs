@@ -1,6 +1,6 @@
-//! Where there is room for a label: what would cover another is moved, or left out.
+//! Places labels: one that would cover another is moved or left out.
 
-/// About how wide a letter is, in parts of its size: more than most fonts need.
+/// Approximate width of a letter relative to the font size, wider than in most fonts.
 const LETTER: f64 = 0.58;
 
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub fn fitting(text: &str, size: f64, width: f64) -> String {
     crate::term::text::shorten(text, columns)
 }
 
-/// What is taken, row by row: a drawing of thousands of things is still placed at once.
+/// Occupied areas by row, so that thousands of labels are placed quickly.
 #[derive(Default)]
 pub struct Room {
     taken: Vec<Box>,
@@ -47,7 +47,7 @@ impl Room {
         !self.taken.iter().rev().any(|taken| taken.overlaps(wanted))
     }
 
-    /// The first of the places that is free, and takes it.
+    /// Takes the first free place and returns it.
     pub fn place(&mut self, places: impl IntoIterator<Item = Box>) -> Option<Box> {
         let found = places.into_iter().find(|place| self.is_free(place))?;
         self.take(found);
@@ -55,7 +55,7 @@ impl Room {
     }
 }
 
-/// Text for XML: escaped, and without what XML 1.0 has no way to write.
+/// Escapes text for XML, and drops characters that XML 1.0 does not allow.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

@@ -20,7 +20,7 @@ struct Palette {
     text: &'static str,
     dim: &'static str,
     grid: &'static str,
-    /// Of each mood what marks are drawn in, what bands are filled with, and what is written on those.
+    /// For each mood: the colour of marks, of bands, and of text on bands.
     moods: [[&'static str; 3]; 5],
     speakers: [&'static str; 3],
 }
@@ -79,7 +79,7 @@ impl Palette {
     }
 }
 
-/// The letter of a mood in the names of classes.
+/// The letter of a mood in class names.
 pub fn class(mood: Mood) -> char {
     match mood {
         Mood::Good => 'g',

@@ -1,5 +1,6 @@
-//! What a message's body says. Bodies belong to clients, so this knows the shapes that clients use, and never insists on one.
+//! Reads message bodies for display. Clients choose their shape, so this knows the common ones and requires none.
 
+use redis_session_client::tolerant;
 use serde_json::{Map, Value as Json};
 
 /// A part of a message's content.
@@ -8,7 +9,7 @@ pub enum Part {
     Text(String),
     /// What the model thought before it spoke.
     Thinking(String),
-    /// What cannot be written: `image: https://…`, `file: a.pdf`.
+    /// What is not text: `image: https://…`, `file: a.pdf`.
     Named(String),
 }
 
@@ -17,7 +18,7 @@ pub enum Part {
 pub struct Call {
     pub id: String,
     pub name: String,
-    /// As an object where it is one, even if it was sent as a string.
+    /// An object where it is one, even if it was sent as a string of JSON.
     pub arguments: Json,
 }
 
@@ -35,14 +36,14 @@ pub struct Body {
     pub parts: Vec<Part>,
     pub calls: Vec<Call>,
     pub answers: Vec<Answer>,
-    /// The content was taken out, and why as far as was said.
+    /// Set if the content was redacted, with the reason if one was given.
     pub redacted: Option<Option<String>>,
 }
 
 impl Body {
-    /// From the bytes as they came. Whatever they are, something is shown.
+    /// Reads a body. What is not a JSON object becomes one text part.
     pub fn read(bytes: &str) -> Body {
-        match parse(bytes) {
+        match tolerant::json(bytes.as_bytes()) {
             Some(Json::Object(body)) => Body::of(&body),
             _ => Body {
                 role: "other".into(),
@@ -153,43 +154,13 @@ impl Body {
         texts.collect::<Vec<_>>().join("\n")
     }
 
-    /// Nothing but what tools answered.
+    /// Whether it holds nothing but tool results.
     pub fn is_answer_only(&self) -> bool {
         !self.answers.is_empty() && self.parts.is_empty() && self.calls.is_empty()
     }
 }
 
-/// JSON as the server takes it: with half a surrogate pair, too, which becomes a replacement character.
-pub fn parse(text: &str) -> Option<Json> {
-    let whole = || serde_json::from_str(text).ok();
-    whole().or_else(|| serde_json::from_str(&without_lone_surrogates(text)).ok())
-}
-
-fn without_lone_surrogates(text: &str) -> String {
-    let unit = |at: usize| {
-        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(char) = text[at..].chars().next() {
-        let length = match (char, unit(at)) {
-            ('\\', Some(0xd800..=0xdbff)) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => 12,
-            ('\\', Some(0xd800..=0xdfff)) => {
-                out.push_str("\\ufffd");
-                at += 6;
-                continue;
-            }
-            ('\\', None) => 1 + text[at + 1..].chars().next().map_or(0, char::len_utf8),
-            _ => char.len_utf8(),
-        };
-        out.push_str(&text[at..at + length]);
-        at += length;
-    }
-    out
-}
-
-/// As the server reads it.
+/// The role, as the module derives it.
 fn role(body: &Map<String, Json>) -> String {
     if let Some(role) = text(body, "role") {
         return role;
@@ -208,7 +179,7 @@ fn text(object: &Map<String, Json>, name: &str) -> Option<String> {
     Some(object.get(name)?.as_str()?.to_owned())
 }
 
-/// `{id, name, arguments}`, OpenAI's `{id, function: {name, arguments}}`, and what others write.
+/// Reads a tool call: `{id, name, arguments}`, OpenAI's `{id, function: {name, arguments}}`, and other shapes.
 fn call(call: &Json) -> Call {
     let function = call.get("function").unwrap_or(call);
     let first = |names: &[&str]| {
@@ -218,7 +189,7 @@ fn call(call: &Json) -> Call {
     };
     let arguments = first(&["arguments", "args", "input", "parameters"]);
     let arguments = match arguments {
-        Some(Json::String(text)) => parse(text)
+        Some(Json::String(text)) => tolerant::json(text.as_bytes())
             .filter(Json::is_object)
             .unwrap_or_else(|| Json::String(text.clone())),
         Some(other) => other.clone(),
@@ -239,7 +210,7 @@ fn call(call: &Json) -> Call {
     }
 }
 
-/// A part that is no text, by its name and by where it is.
+/// Describes a part that is not text by its type and its location.
 fn named(kind: &str, object: &Map<String, Json>) -> String {
     let what = kind.trim_start_matches("input_").trim_end_matches("_url");
     let inner = object

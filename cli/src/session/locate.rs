@@ -1,15 +1,16 @@
-//! Which session is meant, and what to say where there is none.
+//! Finds the session that the command line names, and explains why there is none.
 
 use std::ffi::OsString;
 
 use clap::Args;
-use redis::{Cmd, Value};
+use redis_session_client::request::{self, Request};
+use redis_session_client::tolerant::{bytes, pairs};
 
-use crate::connection::{bytes, pairs, Router};
+use crate::connection::Router;
 use crate::failure::{Failure, Refusal, Result};
-use crate::migrate::shown;
+use crate::term::text::key_text;
 
-/// A session by its key, or by what a directory calls it.
+/// Names a session by its key, or by an alias or id in a directory.
 #[derive(Args, Debug, Clone)]
 pub struct Which {
     /// Key of the session; with --index its alias or id
@@ -21,60 +22,62 @@ pub struct Which {
 }
 
 impl Which {
-    /// The key.
+    /// Looks up the key.
     pub fn find(&self, router: &mut Router) -> Result<Vec<u8>> {
         let name = self.name.as_encoded_bytes();
         let Some(index) = self.index.as_ref().map(|index| index.as_encoded_bytes()) else {
             return Ok(name.to_vec());
         };
-        let reply = ask(
-            router,
-            index,
-            redis::cmd("SESSION.INDEX").arg("RESOLVE").arg(index).arg(name),
-        )?;
+        // Raw, since on the command line a name may be any bytes.
+        let resolve = redis::cmd("SESSION.INDEX")
+            .arg("RESOLVE")
+            .arg(index)
+            .arg(name)
+            .to_owned();
+        let reply = ask(router, &request::raw(resolve, index))?;
         let key = pairs(reply).into_iter().find(|(field, _)| field == b"key");
         match key.and_then(|(_, key)| bytes(key)) {
             Some(key) => Ok(key),
-            None if kind(router, index)? == "none" => Err(Failure::NotFound(format!(
+            None if router.type_of(index)? == "none" => Err(Failure::NotFound(format!(
                 "there is no directory at key '{}'.\n`redis-session ls -d` shows which there are.",
-                shown(index)
+                key_text(index)
             ))),
             None => Err(Failure::NotFound(format!(
                 "no session is called '{}' in {}: it never was, or has expired or been deleted.\n\
                  Aliases compare with case, ids without. `redis-session ls '{}'` shows which there are.",
-                shown(name),
-                shown(index),
-                shown(index)
+                key_text(name),
+                key_text(index),
+                key_text(index)
             ))),
         }
     }
 }
 
-/// The reply to a command on this key, or what is wrong with the key.
-pub fn ask(router: &mut Router, key: &[u8], command: &Cmd) -> Result<Value> {
-    match router.call(key, command)? {
+/// Sends a request and reads the reply, or says what is wrong with the key.
+pub fn ask<T>(router: &mut Router, request: &Request<T>) -> Result<T> {
+    match router.ask(request)? {
         Ok(reply) => Ok(reply),
-        Err(refusal) => Err(explain(router, key, &refusal)),
+        Err(refusal) => Err(explain(router, request.key(), &refusal)),
     }
 }
 
 pub fn not_found(key: &[u8]) -> Failure {
-    let name = shown(key);
+    let name = key_text(key);
     Failure::NotFound(format!(
         "no session at key '{name}': it never was, or has expired or been deleted.\n\
          Is '{name}' an alias or an id? Then say in which directory: --index INDEX. -n says which database, -c that it is a cluster."
     ))
 }
 
-/// What to do about an error reply to a read of this key.
+/// Turns an error reply to a read of this key into a failure that says what to do.
 pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
     if let Some(failure) = refusal.failure() {
         return failure;
     }
-    let name = shown(key);
+    let name = key_text(key);
     let next = match refusal.code.as_str() {
         "WRONGTYPE" => {
-            let kind = kind(router, key).unwrap_or_default();
+            let kind = router.type_of(key).unwrap_or_default();
             let next = match kind.as_str() {
                 "rdsessidx" => format!("It is a directory: --index '{name}' ALIAS-OR-ID means a session of it."),
                 "rdsession" => "It is a session and no directory: without --index its key is enough.".to_owned(),
@@ -101,11 +104,4 @@ pub fn explain(router: &mut Router, key: &[u8], refusal: &Refusal) -> Failure {
         "the server says of '{name}': {}\n{next}",
         crate::term::text::clean_line(&refusal.to_string())
     ))
-}
-
-/// `TYPE`, or nothing where that is not allowed.
-fn kind(router: &mut Router, key: &[u8]) -> Result<String> {
-    let reply = router.call(key, redis::cmd("TYPE").arg(key))?;
-    let kind = reply.ok().and_then(bytes).unwrap_or_default();
-    Ok(String::from_utf8_lossy(&kind).into_owned())
 }

@@ -1,43 +1,16 @@
-//! How far it is: a bar on a terminal, a line now and then elsewhere. And whether to stop.
+//! Progress: a bar on a terminal, a line every ten seconds elsewhere. Both go to standard error.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::failure::{Failure, Result};
-
 /// How often a line is printed where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-static IS_STOPPED: AtomicBool = AtomicBool::new(false);
-
-/// From now on Ctrl-C and SIGTERM are something to be asked for. The second one ends the program as the first would have.
-pub fn watch_for_stop() -> Result<()> {
-    watch(|| eprintln!("stopping after what is in flight (again to stop at once)"))
-}
-
-/// The same for what has nothing to finish.
-pub fn watch_for_end() -> Result<()> {
-    watch(|| {})
-}
-
-fn watch(say: impl Fn() + Send + 'static) -> Result<()> {
-    ctrlc::set_handler(move || {
-        if IS_STOPPED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        say();
-    })
-    .map_err(|error| Failure::Server(format!("cannot watch for Ctrl-C: {error}")))
-}
-
-pub fn is_stopped() -> bool {
-    IS_STOPPED.load(Ordering::Relaxed)
-}
-
+/// Counts what is done, and shows it on standard error.
 pub struct Progress {
     bar: Option<ProgressBar>,
     what: &'static str,

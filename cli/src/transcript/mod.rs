@@ -1,44 +1,29 @@
-//! A conversation as people read it. One entry after the other, so that following one looks the same.
+//! Renders a conversation as text, entry by entry: `show` a whole one, `tail` what is appended.
+//!
+//! ```text
+//!  mod.rs        the lines of an entry
+//!  exchanges.rs  tool calls with their answers
+//! ```
+
+mod exchanges;
 
 use anstyle::Style;
+use redis_session_client::{Checkpoint, Event, SessionId};
+use serde_json::Value as Json;
 
-use super::body::{Body, Part};
-use super::fold::{arguments, called, is_failure, pretty, short, unfolded, Exchanges};
-use super::record::{Checkpoint, Entry, Event, What};
-use crate::term::color::{of_role, Mood, Paint, BAD, CALL, DIM, NAME, WARN};
+use crate::session::body::{Body, Call, Part};
+use crate::session::entry::{change, handoff, Entry, What};
+use crate::term::color::{of_role, Mood, BAD, CALL, DIM, NAME, WARN};
+use crate::term::page::Look;
 use crate::term::text::{clean, clean_line, grouped, shorten, width, wrap};
-use crate::term::time::Clock;
+use exchanges::{arguments, called, is_failure, pretty, short, unfolded, Exchanges};
 
-/// Instructions are long and always the same: so many lines of them, unless everything is asked for.
+/// Lines shown of a system message, unless `--full` is given: instructions are long and repetitive.
 const SYSTEM_LINES: usize = 6;
 const THINKING_LINES: usize = 2;
 const MALFORMED_LINES: usize = 4;
 
-/// How it is to look.
-pub struct Look {
-    pub columns: usize,
-    pub paint: Paint,
-    pub clock: Clock,
-    pub now_ms: i64,
-    /// Tool calls and results in full.
-    pub are_tools_open: bool,
-    /// Nothing is shortened.
-    pub is_full: bool,
-}
-
-impl Look {
-    /// `── Entities ──────── 12 ──`
-    pub fn rule(&self, left: &str, right: &str) -> String {
-        let taken = width(left) + width(right) + 9;
-        let line = format!(
-            "── {left} {} {right} ──",
-            "─".repeat(self.columns.saturating_sub(taken))
-        );
-        self.paint.dim(&line)
-    }
-}
-
-/// Text in several styles that has to fit into one line.
+/// Text in several styles that is shortened to one line.
 #[derive(Default)]
 struct Line(Vec<(Style, String)>);
 
@@ -52,7 +37,7 @@ impl Line {
         self.put(DIM, text)
     }
 
-    /// Shortened to what is left beside the text at the right end.
+    /// Shortens the line to the room beside `right`, which is aligned to the right edge.
     fn finish(&self, look: &Look, right: &str) -> String {
         let mut room = look
             .columns
@@ -83,9 +68,9 @@ enum Block {
 pub struct Renderer<'l> {
     look: &'l Look,
     exchanges: Exchanges,
-    /// Following: an answer may come later than its call was shown.
+    /// Whether entries arrive one by one, so that a result may come after its call was rendered.
     is_live: bool,
-    /// What is missing was there a moment ago.
+    /// Whether a gap means that the reader missed something.
     are_gaps_missed: bool,
     seq_columns: usize,
     day: String,
@@ -106,8 +91,8 @@ impl<'l> Renderer<'l> {
         }
     }
 
-    /// For entries that are not known yet.
-    pub fn live(look: &'l Look, last_seq: i64) -> Renderer<'l> {
+    /// Renders entries as they arrive.
+    pub fn live(look: &'l Look, last_seq: u64) -> Renderer<'l> {
         Renderer {
             is_live: true,
             seq_columns: last_seq.to_string().len().max(4),
@@ -115,7 +100,7 @@ impl<'l> Renderer<'l> {
         }
     }
 
-    /// From now on a gap is something that was missed, and not what a window has let go of long ago.
+    /// Renders gaps from now on as missed entries, not as what the window evicted before.
     pub fn expect_no_gaps(&mut self) {
         self.are_gaps_missed = true;
     }
@@ -128,7 +113,7 @@ impl<'l> Renderer<'l> {
         self.look.columns.saturating_sub(self.indent()).max(20)
     }
 
-    /// The entry's lines; none where it stands with another already.
+    /// Renders an entry; an empty string if it was rendered with another one.
     pub fn entry(&mut self, entry: &Entry) -> String {
         if self.is_live {
             self.exchanges.learn(entry);
@@ -167,7 +152,7 @@ impl<'l> Renderer<'l> {
             What::Event(event) => self.event(entry, event),
             What::Checkpoint(checkpoint) => self.checkpoint(entry, checkpoint),
             What::Gap { from, to } => self.gap(*from, *to),
-            What::Reset { session_id } => self.reset(session_id),
+            What::Reset { session_id } => self.reset(*session_id),
             What::Unknown { kind } => {
                 let mut line = self.start(entry);
                 line.dim(format!(
@@ -186,7 +171,7 @@ impl<'l> Renderer<'l> {
         line
     }
 
-    /// Lines under an entry's head.
+    /// Indents lines below an entry's first line.
     fn below(&self, style: Style, lines: &[String]) -> String {
         let indent = " ".repeat(self.indent());
         let all = lines.iter().map(|line| match line.is_empty() {
@@ -196,7 +181,7 @@ impl<'l> Renderer<'l> {
         all.collect()
     }
 
-    /// The same, cut, and said so.
+    /// As [`below`](Renderer::below), cut after `keep` lines, with a note of how many are left out.
     fn below_cut(&self, style: Style, mut lines: Vec<String>, keep: usize) -> String {
         // One line more is no longer than the line that says so.
         if self.look.is_full || lines.len() <= keep + 1 {
@@ -207,7 +192,7 @@ impl<'l> Renderer<'l> {
         self.below(style, &lines) + &self.below(DIM, &[format!("… {left} more lines (--full)")])
     }
 
-    fn message(&self, entry: &Entry, body: &Body, tokens: Option<i64>) -> String {
+    fn message(&self, entry: &Entry, body: &Body, tokens: Option<u64>) -> String {
         let mut line = self.start(entry);
         line.put(of_role(&body.role), clean_line(&body.role));
         if let Some(name) = &body.name {
@@ -271,7 +256,7 @@ impl<'l> Renderer<'l> {
         out
     }
 
-    fn call(&self, entry: &Entry, n: usize, call: &super::body::Call) -> String {
+    fn call(&self, entry: &Entry, n: usize, call: &Call) -> String {
         let indent = " ".repeat(self.indent());
         let name = called(call);
         if self.look.are_tools_open || self.look.is_full {
@@ -301,7 +286,7 @@ impl<'l> Renderer<'l> {
         out
     }
 
-    /// `← result`, in red if it tells of a failure.
+    /// Renders a tool result as `← result`, in red if it looks like an error.
     fn result(&self, answer: &str, name: Option<&str>) -> String {
         let mut line = Line::default();
         let style = if is_failure(answer) { BAD } else { DIM };
@@ -314,7 +299,7 @@ impl<'l> Renderer<'l> {
         line.finish(self.look, "")
     }
 
-    /// Answers that came without their call: as lines, unless they are unfolded.
+    /// Whether an entry is rendered as result lines: while following, results come without their call.
     fn is_answer_line(&self, entry: &Entry) -> bool {
         let What::Message { body, .. } = &entry.what else {
             return false;
@@ -342,39 +327,40 @@ impl<'l> Renderer<'l> {
     fn event(&self, entry: &Entry, event: &Event) -> String {
         let time = self.look.clock.time(entry.time_ms);
         let mut line = self.start(entry);
-        let mood = Mood::of(&event.kind);
-        if let Some((from, to, note)) = event.handoff() {
+        let mood = Mood::of(&event.event_type);
+        if let Some((from, to, note)) = handoff(event) {
             line.put(NAME, "⇄ ")
                 .dim("handoff ")
-                .put(NAME, clean_line(&from))
+                .put(NAME, clean_line(from))
                 .dim(" → ");
-            line.put(NAME, clean_line(&to));
+            line.put(NAME, clean_line(to));
             if let Some(note) = note {
-                line.dim(format!(" · “{}”", clean_line(&note)));
+                line.dim(format!(" · “{}”", clean_line(note)));
             }
         } else {
-            let mark = if event.kind == "restored" { "↺ " } else { "◆ " };
+            let mark = if event.event_type == "restored" { "↺ " } else { "◆ " };
             line.put(mood.style(), mark)
-                .put(mood.style().dimmed(), clean_line(&event.kind));
-            if let Some(agent) = &event.agent {
+                .put(mood.style().dimmed(), clean_line(&event.event_type));
+            if let Some(agent) = &event.agent_id {
                 line.dim(format!(" · {}", clean_line(agent)));
             }
         }
-        if let Some((from, to)) = &event.transition {
-            line.dim(" · ").dim(clean_line(from)).dim(" → ");
-            line.put(Mood::of(to).style().bold(), clean_line(to));
+        if let Some(moved) = &event.state_transition {
+            line.dim(" · ").dim(clean_line(&moved.from)).dim(" → ");
+            line.put(Mood::of(&moved.to).style().bold(), clean_line(&moved.to));
         }
-        if !event.entities.is_empty() {
-            line.dim(format!(" · {}", clean_line(&event.entities.join(", "))));
+        let entities = event.entity_ids();
+        if !entities.is_empty() {
+            line.dim(format!(" · {}", clean_line(&entities.join(", "))));
         }
-        let mut rest = event.change.clone();
-        if event.handoff().is_some() {
+        let mut rest = change(event);
+        if handoff(event).is_some() {
             ["from", "to", "note"].iter().for_each(|name| {
                 rest.shift_remove(*name);
             });
         }
-        let rest = (!rest.is_empty()).then(|| serde_json::Value::Object(rest));
-        let details: Vec<_> = rest.iter().chain(&event.impact).collect();
+        let rest = Some(rest).filter(|rest| !rest.is_empty());
+        let details: Vec<Json> = rest.into_iter().chain(event.impact.clone()).map(Json::Object).collect();
         if self.look.is_full {
             let head = line.finish(self.look, &time);
             let lines: Vec<String> = details.iter().flat_map(|json| self.wrapped(&pretty(json))).collect();
@@ -399,13 +385,13 @@ impl<'l> Renderer<'l> {
         if let Some(state) = &checkpoint.state {
             line.dim(format!(" · in state {}", clean_line(state)));
         }
-        if !checkpoint.refs.is_empty() {
-            line.dim(format!(" · {}", clean_line(&checkpoint.refs.join(", "))));
+        if !checkpoint.ref_entities.is_empty() {
+            line.dim(format!(" · {}", clean_line(&checkpoint.ref_entities.join(", "))));
         }
         line.finish(self.look, &self.look.clock.time(entry.time_ms))
     }
 
-    fn gap(&self, from: i64, to: i64) -> String {
+    fn gap(&self, from: u64, to: u64) -> String {
         let seqs = match from == to {
             true => format!("seq {from} is"),
             false => format!("seq {from} to {to} are"),
@@ -422,17 +408,14 @@ impl<'l> Renderer<'l> {
         line.finish(self.look, "")
     }
 
-    fn reset(&mut self, session_id: &str) -> String {
+    fn reset(&mut self, session_id: SessionId) -> String {
         self.day.clear();
         let mut line = Line::default();
         let mark = format!("{:>columns$}  ", "!", columns = self.seq_columns);
         line.put(WARN.bold(), mark);
         line.put(
             WARN.bold(),
-            format!(
-                "another session is here now, from its beginning: {}",
-                clean_line(session_id)
-            ),
+            format!("another session is here now, from its beginning: {session_id}"),
         );
         line.finish(self.look, "")
     }

@@ -1,29 +1,30 @@
-//! Tool exchanges on a line or two: which answer is whose, and what of both is worth a line.
+//! Tool calls matched with their results, and both shortened to a line.
 
 use std::collections::{HashMap, HashSet};
 
+use redis_session_client::tolerant;
 use serde_json::Value as Json;
 
-use super::body::{parse, Call};
-use super::record::{Entry, What};
+use crate::session::body::Call;
+use crate::session::entry::{Entry, What};
 use crate::term::text::clean_line;
 
-/// Which answers are shown with their calls.
+/// Tool results by the calls that they answer.
 #[derive(Default)]
 pub struct Exchanges {
     /// By the seq of the calling message and the call's number in it.
-    answers: HashMap<(i64, usize), String>,
-    /// Messages that say nothing but what stands with the calls already.
-    folded: HashSet<i64>,
-    /// The names of calls by their ids, for answers that come alone.
+    answers: HashMap<(u64, usize), String>,
+    /// Messages that hold nothing but results that are shown with their calls.
+    folded: HashSet<u64>,
+    /// Tool names by call id, for results that are shown without their call.
     names: HashMap<String, String>,
 }
 
 impl Exchanges {
-    /// An answer belongs to the nearest earlier call of its id.
+    /// Matches each result with the nearest earlier call of its id.
     pub fn of(entries: &[Entry]) -> Exchanges {
         let mut out = Exchanges::default();
-        let mut open: HashMap<&str, (i64, usize)> = HashMap::new();
+        let mut open: HashMap<&str, (u64, usize)> = HashMap::new();
         for entry in entries {
             let What::Message { body, .. } = &entry.what else {
                 continue;
@@ -49,7 +50,7 @@ impl Exchanges {
         out
     }
 
-    /// Remembers what the calls of an entry are called.
+    /// Remembers the tool names of an entry's calls.
     pub fn learn(&mut self, entry: &Entry) {
         if let What::Message { body, .. } = &entry.what {
             let calls = body.calls.iter().filter(|call| !call.id.is_empty());
@@ -58,11 +59,11 @@ impl Exchanges {
         }
     }
 
-    pub fn answer(&self, seq: i64, call: usize) -> Option<&str> {
+    pub fn answer(&self, seq: u64, call: usize) -> Option<&str> {
         self.answers.get(&(seq, call)).map(String::as_str)
     }
 
-    pub fn is_folded(&self, seq: i64) -> bool {
+    pub fn is_folded(&self, seq: u64) -> bool {
         self.folded.contains(&seq)
     }
 
@@ -71,7 +72,7 @@ impl Exchanges {
     }
 }
 
-/// `user_id: "mia", flights: [3]`, or what was sent in place of an object.
+/// A call's arguments on one line: `user_id: "mia", flights: [3]`, or whatever was sent in place of an object.
 pub fn arguments(call: &Call) -> String {
     match &call.arguments {
         Json::Null => String::new(),
@@ -91,16 +92,16 @@ pub fn called(call: &Call) -> String {
 
 /// A result on one line.
 pub fn short(result: &str) -> String {
-    let compact = match parse(result) {
+    let compact = match tolerant::json(result.as_bytes()) {
         Some(json @ (Json::Object(_) | Json::Array(_))) => json.to_string(),
         _ => result.split_whitespace().collect::<Vec<_>>().join(" "),
     };
     clean_line(&compact)
 }
 
-/// JSON in lines, anything else as it is.
+/// Indents JSON objects and arrays, and leaves anything else as it is.
 pub fn unfolded(text: &str) -> String {
-    match parse(text) {
+    match tolerant::json(text.as_bytes()) {
         Some(json @ (Json::Object(_) | Json::Array(_))) => pretty(&json),
         _ => text.to_owned(),
     }
@@ -110,7 +111,7 @@ pub fn pretty(json: &Json) -> String {
     serde_json::to_string_pretty(json).unwrap_or_else(|_| json.to_string())
 }
 
-/// Whether a result tells of a failure.
+/// Whether a result looks like an error.
 pub fn is_failure(result: &str) -> bool {
     let begin = result.trim_start();
     let says = ["error", "exception", "traceback", "fatal"].iter().any(|word| {
@@ -122,18 +123,21 @@ pub fn is_failure(result: &str) -> bool {
         json.get("error")
             .is_some_and(|error| !error.is_null() && error != &Json::Bool(false))
     };
-    says || (begin.starts_with('{') && parse(begin).is_some_and(|json| is_error(&json)))
+    says || (begin.starts_with('{') && tolerant::json(begin.as_bytes()).is_some_and(|json| is_error(&json)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use redis::Value;
+    use redis_session_client::{request, MessageQuery};
 
     fn message(seq: i64, body: &str) -> Entry {
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
         let fields = vec![Value::Int(seq), Value::Int(0), text("x"), Value::Int(1), text(body)];
-        Entry::of_range(Value::Array(fields), false).expect("a message")
+        let range = request::range_with_meta("k", MessageQuery::all());
+        let messages = range.read(Value::Array(vec![Value::Array(fields)]));
+        Entry::of_message(messages.expect("a message").remove(0))
     }
 
     #[test]
@@ -152,7 +156,7 @@ mod tests {
         assert_eq!(exchanges.answer(2, 0), Some("one"));
         assert_eq!(exchanges.answer(5, 0), Some("two"));
         assert_eq!(exchanges.answer(2, 1), None);
-        let folded: Vec<i64> = (1..=6).filter(|seq| exchanges.is_folded(*seq)).collect();
+        let folded: Vec<u64> = (1..=6).filter(|seq| exchanges.is_folded(*seq)).collect();
         assert_eq!(folded, [3, 6]);
         assert_eq!(exchanges.name("d"), Some("put"));
     }
@@ -162,7 +166,7 @@ mod tests {
         let call = |arguments: &str| Call {
             id: String::new(),
             name: "f".into(),
-            arguments: parse(arguments).unwrap(),
+            arguments: tolerant::json(arguments.as_bytes()).unwrap(),
         };
         assert_eq!(arguments(&call(r#"{"a":"x\ny","b":[1,2]}"#)), r#"a: "x\ny", b: [1,2]"#);
         assert_eq!(arguments(&call(r#""half {\u001b""#)), "half {␛");

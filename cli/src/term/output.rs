@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whoever closed it, as `head` does, has read enough. Anything else is said once, and is the end's exit code.
-pub fn print(text: &str) {
+/// Writes the text to standard output. Returns false once nobody reads there any more, as when `head` has seen enough.
+///
+/// Any other error is printed once on standard error, and becomes the exit code: see [`is_lost`].
+pub fn print(text: &str) -> bool {
     if is_closed() {
-        return;
+        return false;
     }
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -19,14 +21,15 @@ pub fn print(text: &str) {
             IS_LOST.store(true, Ordering::Relaxed);
         }
     }
+    !is_closed()
 }
 
-/// Nothing that is printed from now on reaches anybody.
+/// Whether standard output was closed: nothing that is printed from now on reaches anybody.
 pub fn is_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Something was not printed that should have been.
+/// Whether something was not printed that should have been, as on a full disk.
 pub fn is_lost() -> bool {
     IS_LOST.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! One value as one line of JSON.
+//! The lines of JSON that `export` writes and `import jsonl` reads: one value each.
 //!
 //! ```text
 //!  {"format":1,"type":"rdsession","key":"session:1","expires_at":"2026-01-21T10:00:00.000Z",
@@ -7,11 +7,11 @@
 //!  key           as text; bytes that are not UTF-8 as \xNN, and then key_base64 says what they are
 //!  expires_at    null: never. A time after the year 9999 is in expires_at_ms
 //!  document      SESSION.GET; of a directory instead: entries, SESSION.INDEX LIST; of anchors: anchors, SESSION.ANCHOR GET
-//!  payload       DUMP, and the one thing that an import reads besides key and expiry
+//!  payload       DUMP. An import reads nothing else but key and expiry
 //! ```
 //!
-//! Message bodies stand in the document as they came in, but for line ends between their tokens, which would end the line and become
-//! spaces. The payload has them.
+//! Message bodies are written to the document byte for byte, except that line ends between their tokens become spaces, since they would
+//! end the line. The payload keeps them.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -19,17 +19,17 @@ use std::io::{self, Write};
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use redis::{Cmd, Value};
+use redis_session_client::tolerant::{bytes, int};
 use redis_session_client::{request, EventQuery};
 use redis_session_core::time::{iso_8601, parse_iso_8601, MAX_TIME_MS};
 use serde::Deserialize;
 
-use crate::connection::{bytes, int};
-use crate::migrate::shown;
+use crate::term::text::key_text;
 
-/// What is written, and the newest that is read.
+/// The format that is written, and the newest that is read.
 pub const FORMAT: u64 = 1;
 
-/// A multiple of three: what is encoded in parts is what is encoded at once.
+/// Size of the parts in which payloads are encoded: a multiple of three, so that base64 needs no padding between them.
 const ENCODED_AT_ONCE_BYTES: usize = 48 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,10 +40,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In the order in which they are best brought back: a directory forgets entries whose sessions are not there.
+    /// All kinds in the order in which to restore them: a directory drops entries whose sessions are missing.
     pub const ALL: [Kind; 3] = [Kind::Session, Kind::Directory, Kind::Anchors];
 
-    /// The type, as `TYPE` says it.
+    /// The name of the type, as `TYPE` replies it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Session => "rdsession",
@@ -56,7 +56,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// The commands that tell what is in such a value, and the member that each reply becomes.
+    /// The commands that read a value of this kind; their replies become [`members`](Kind::members).
     pub fn readers(self, key: &[u8]) -> Vec<Cmd> {
         match self {
             Kind::Session => vec![
@@ -77,7 +77,7 @@ impl Kind {
     }
 }
 
-/// What one transaction said of one key.
+/// The replies about one key, read in one transaction.
 pub struct Values {
     expires_at_ms: Option<i64>,
     payload: Option<Vec<u8>>,
@@ -86,7 +86,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// `None`: there is no such key any more.
+    /// Reads the replies; `None` if the key no longer exists.
     pub fn of(replies: Vec<Value>, has_payload: bool) -> Option<Values> {
         let mut replies = replies.into_iter();
         let expires_at_ms = int(&replies.next()?)?;
@@ -103,7 +103,7 @@ impl Values {
 }
 
 pub fn write(out: &mut dyn Write, key: &[u8], kind: Kind, values: &Values) -> io::Result<()> {
-    let text = std::str::from_utf8(key).map_or_else(|_| Cow::Owned(shown(key)), Cow::Borrowed);
+    let text = std::str::from_utf8(key).map_or_else(|_| Cow::Owned(key_text(key)), Cow::Borrowed);
     write!(out, "{{\"format\":{FORMAT},\"type\":\"{}\",\"key\":", kind.name())?;
     serde_json::to_writer(&mut *out, &text)?;
     if matches!(text, Cow::Owned(_)) {
@@ -145,7 +145,7 @@ pub fn write(out: &mut dyn Write, key: &[u8], kind: Kind, values: &Values) -> io
     out.write_all(b"}\n")
 }
 
-/// JSON on one line: a line end in valid JSON stands between tokens.
+/// Writes JSON on one line. In valid JSON a line end stands between tokens, so a space can replace it.
 fn write_json(out: &mut dyn Write, json: &[u8]) -> io::Result<()> {
     for (place, part) in json.split(|byte| matches!(byte, b'\n' | b'\r')).enumerate() {
         if place > 0 {
@@ -156,7 +156,7 @@ fn write_json(out: &mut dyn Write, json: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// What an import reads of a line, and an export that goes on.
+/// The members of a line that `import` and a resumed `export` read.
 #[derive(Deserialize)]
 pub struct Head<'a> {
     pub format: Option<u64>,
