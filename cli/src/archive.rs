@@ -21,7 +21,7 @@ use base64::Engine;
 use redis::{Cmd, Value};
 use redis_session_client::tolerant::{bytes, int};
 use redis_session_client::{request, EventQuery};
-use redis_session_core::time::{iso_8601, parse_iso_8601, MAX_TIME_MS};
+use redis_session_core::text::time::{iso_8601, parse_iso_8601, MAX_TIME_MS};
 use serde::Deserialize;
 
 use crate::term::text::key_text;
