@@ -335,7 +335,7 @@ impl NewMessage {
     /// Turns it into an append, to add options.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let append = NewMessage::user("hello").append().dedup("request-1");
     /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k DEDUP request-1 MSG user hello");
     /// ```
@@ -472,7 +472,7 @@ impl Append {
     /// Sets a token by which the session knows the append: sent again, it repeats its reply and appends nothing.
     ///
     /// ```
-    /// # use redis_session_client::NewMessage;
+    /// # use redis_session_client::{NewMessage, request};
     /// let append = NewMessage::user("hello").append().dedup("request-1");
     /// assert_eq!(request::append("k", append).to_string(), "SESSION.APPEND k DEDUP request-1 MSG user hello");
     /// ```

@@ -377,7 +377,7 @@ waiting! { SessionStore: "SessionStore";
     "assert_eq!(store.resolve_alias(&\"nobody\".parse()?)?, None);"
 
     rename(id: SessionId, alias: &SessionAlias) -> (), |_, done| done;
-    "store.rename(session.id(), &\"ada\".parse()?)?;"
+    "store.rename(session.id(), &\"ada\".parse()?)?;\nassert_eq!(store.resolve_alias(&\"ada\".parse()?)?, Some(session.id()));"
 
     delete(id: SessionId) -> bool, |_, was_there| was_there;
     "assert!(store.delete(session.id())?);"
