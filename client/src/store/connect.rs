@@ -160,7 +160,7 @@ impl Connect for MultiplexedConnection {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> redis_session_client::SessionResult<()> {
 /// # let nodes = redis_session_tests::Cluster::start(1);
-/// # let node = nodes.node(0).url();
+/// # let node = format!("redis://127.0.0.1:{}", nodes.node(0).port());
 /// use redis::cluster::ClusterClient;
 /// use redis_session_client::{Create, SessionStore};
 ///
