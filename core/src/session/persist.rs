@@ -282,10 +282,7 @@ fn session_of<B: AsRef<[u8]>>(row: SessionRow, mut next: impl FnMut() -> Option<
     )?;
     let mut dedup = Dedup::default();
     for DedupRow(token, (high, low), seq) in dedup_rows {
-        refuse(
-            !is_text(&token) || seq > last_seq,
-            "a dedup token that does not hold together",
-        )?;
+        refuse(!is_text(&token) || seq > last_seq, "an inconsistent dedup token")?;
         dedup.remember(&token, u128::from(high) << 64 | u128::from(low), seq, u64::MAX);
     }
     refuse(last_lease_token > MAX_COUNTER, "a lease token out of range")?;
@@ -298,7 +295,7 @@ fn session_of<B: AsRef<[u8]>>(row: SessionRow, mut next: impl FnMut() -> Option<
         |lease: &Lease| is_text(&lease.agent) && lease.token <= last_lease_token && is_time(lease.expires_at_ms);
     refuse(
         lease.as_ref().is_some_and(|lease| !is_sound(lease)),
-        "a lease that does not hold together",
+        "an inconsistent lease",
     )?;
     let agents = Agents {
         by_name: agents_of(agents)?,
@@ -416,7 +413,7 @@ fn entities_of(rows: Vec<EntityRow>) -> Result<Entities, PayloadError> {
             .chain(&aliases)
             .all(|text| is_text(text));
         if !texts || mention_count > MAX_COUNTER || !is_time(last_mentioned_ms) {
-            return Err(PayloadError("an entity that does not hold together"));
+            return Err(PayloadError("an inconsistent entity"));
         }
         entities
             .restore(&id, name, kind, aliases, mention_count, last_mentioned_ms)
@@ -433,7 +430,7 @@ fn agents_of(rows: Vec<AgentRow>) -> Result<BTreeMap<String, Agent>, PayloadErro
             && is_time(last_seen_ms)
             && meta.as_ref().is_none_or(|meta| is_object(meta));
         if !is_sound {
-            return Err(PayloadError("an agent that does not hold together"));
+            return Err(PayloadError("an inconsistent agent"));
         }
         let agent = Agent {
             joined_at_ms,
@@ -483,7 +480,7 @@ fn checkpoint_of<N: FnMut() -> Option<B>, B: AsRef<[u8]>>(
         && are_texts
         && json::is_composed_object(summary.as_bytes());
     if !is_sound {
-        return Err(PayloadError("a checkpoint that does not hold together"));
+        return Err(PayloadError("an inconsistent checkpoint"));
     }
     if let Some(rows) = entities {
         *entities_before = Arc::new(entities_of(rows)?);
