@@ -1,5 +1,5 @@
-//! Lists the server's functions that the module calls without asking whether they are there, for `src/ffi/load.rs`, which looks
-//! for each of them when the module is loaded. The list is read from the calls, `api!(RedisModule_…)` in `src/ffi`.
+//! Lists the server's functions that the module calls without testing for their presence, for `src/ffi/load.rs`, which checks
+//! for each of them when the module is loaded. The list is collected from the calls, `api!(RedisModule_…)` in `src/ffi`.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -23,7 +23,7 @@ fn main() {
     fs::write(Path::new(&folder).join("required_functions.rs"), list).expect("the list is written");
 }
 
-/// Adds the functions that the sources in this folder call.
+/// Collects the functions that the sources in this folder call.
 fn collect(folder: &Path, functions: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("the sources are there") {
         let path = entry.expect("an entry of the folder").path();
@@ -36,7 +36,7 @@ fn collect(folder: &Path, functions: &mut BTreeSet<String>) {
     }
 }
 
-/// The functions named right behind `api!(`, wherever that is not in a comment.
+/// Returns the functions named directly after `api!(`, except in comments.
 fn called_in(source: &str) -> impl Iterator<Item = String> {
     let code: Vec<&str> = source
         .lines()
@@ -51,6 +51,6 @@ fn called_in(source: &str) -> impl Iterator<Item = String> {
             rest.trim_start().chars().take_while(|char| is_of_name(*char)).collect()
         })
         .collect();
-    // The macro's own arms name a variable in place of a function.
+    // The macro's own arms name a variable instead of a function.
     calls.into_iter().filter(|name: &String| !name.is_empty())
 }

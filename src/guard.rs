@@ -1,5 +1,5 @@
-//! Catches panics before they reach the server. Unwinding into C aborts the process and every client's data with it, so each command
-//! and each callback runs its body in here; what is caught is counted, logged and answered as an error.
+//! Catches panics before they reach the server. Unwinding into C would abort the process, and with it the data of every client, so each
+//! command and each callback runs its body in here; a caught panic is counted, logged and replied as an error.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -10,16 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static PANICS_CAUGHT: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Where this thread's last panic happened. Only the hook is told; the payload that `catch_unwind` returns has no
-    /// place.
+    /// Where this thread's last panic happened. Only the panic hook gets the location; the payload that `catch_unwind` returns has none.
     static LAST_LOCATION: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// A panic that was caught.
+/// A caught panic.
 #[derive(Debug)]
 pub struct Panic {
     pub message: String,
-    /// `file:line`, when the hook has seen it.
+    /// `file:line`, if the hook has recorded it.
     pub location: Option<String>,
 }
 
@@ -32,12 +31,12 @@ impl fmt::Display for Panic {
     }
 }
 
-/// Panics caught since the module was loaded, for `INFO session`.
+/// Returns the number of panics caught since the module was loaded, for `INFO session`.
 pub fn panics_caught() -> u64 {
     PANICS_CAUGHT.load(Ordering::Relaxed)
 }
 
-/// Remembers where panics happen instead of printing them: the guard writes them to the server's log.
+/// Installs a hook that records where panics happen instead of printing them: the guard writes them to the server's log.
 pub fn install_hook() {
     panic::set_hook(Box::new(|info| {
         let location = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
@@ -45,16 +44,15 @@ pub fn install_hook() {
     }));
 }
 
-/// Runs `body`; a panic in it is counted and returned.
+/// Runs `body`; counts and returns a panic in it.
 ///
-/// Half-done changes are the caller's concern: commands check before they change, and the core's operations do not
-/// panic halfway on purpose.
+/// It does not undo changes: commands validate before they change anything, and the core's operations have no intended panics in between.
 #[inline]
 pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
     panic::catch_unwind(AssertUnwindSafe(body)).map_err(caught)
 }
 
-/// Runs the body of the callback called `place`; a panic in it is counted, logged and answered by `fallback`.
+/// Runs the body of the callback named `place`; counts and logs a panic in it and then returns `fallback`.
 #[inline]
 pub fn guarded<R>(place: &str, fallback: R, body: impl FnOnce() -> R) -> R {
     match catch(body) {

@@ -1,4 +1,4 @@
-//! `INFO session`: counters of what happened since the module was loaded, and gauges of what there is.
+//! `INFO session`: counters since the module was loaded, and gauges of the present state.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,7 +7,7 @@ use redis_session_core::session::Gauges;
 use crate::ffi::{waiting_clients, InfoWriter};
 use crate::guard;
 
-/// A number that any thread may change: values are freed on background threads too.
+/// A counter that any thread may change: values are freed on background threads too.
 pub struct Count(AtomicU64);
 
 impl Count {
@@ -22,7 +22,7 @@ impl Count {
         }
     }
 
-    /// Adds the difference of a part that went from one value to another, up or down.
+    /// Adds the difference between two values of a part, up or down.
     #[inline]
     fn moved(&self, from: u64, to: u64) {
         if from != to {
@@ -52,7 +52,7 @@ pub static CHECKPOINTS: Count = Count::new();
 pub static RESTORES: Count = Count::new();
 pub static PUBLISHED: Count = Count::new();
 
-/// Counts a session that came into being, in whatever way.
+/// Counts a session that was created, loaded or copied.
 pub fn session_added(gauges: Gauges) {
     ACTIVE_SESSIONS.add(1);
     session_changed(Gauges::default(), gauges);
@@ -78,7 +78,7 @@ pub fn session_changed(from: Gauges, to: Gauges) {
     BYTES_STORED.moved(from.bytes_stored, to.bytes_stored);
 }
 
-/// Counts a key of anchors that came into being, in whatever way.
+/// Counts a key of anchors that was created, loaded or copied.
 pub fn anchors_added() {
     ANCHORS.add(1);
 }

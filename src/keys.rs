@@ -1,17 +1,18 @@
-//! Finds the keys among a command's words where some of them are values of options. It walks over the words with the command's list of
-//! arguments in the table as the grammar, so it steps over a value as a value, whatever word it is: in `LABEL STORE STORE key` the first
-//! `STORE` is a label.
+//! Finds the keys among a command's arguments if some of them are values of options. It walks over the arguments with the command's row of
+//! the
+//! table as the grammar, so a value is skipped as a value, whatever its text: in `LABEL STORE STORE key` the first `STORE` is a label.
 //!
-//! The server asks for the keys before the command runs, to check permissions and slots, and for `COMMAND GETKEYS`. Whether the syntax
-//! is right is checked only when the command runs; of a wrong one, every key that can be recognised is named.
+//! The server asks for the keys before the command runs, to check permissions and slots, and for `COMMAND GETKEYS`. The syntax is checked
+//! only when the command runs; if it is wrong, every key that can be recognised is reported.
 
 use crate::args::parse_int;
 use crate::table::{Access, ArgSpec, Command, Kind, Place};
 
-/// Names every key among `words`, the command's name first: its place, and what happens to it.
+/// Reports every key among `words`, which begin with the command's name: its position and its access.
 ///
-/// The rows for which this works, as a unit test checks for each that needs it, are of one kind: arguments of one word each, then
-/// options. In a block of an option an integer says how often the repeated argument behind it comes.
+/// Supports rows with arguments of one word each, followed by options; a unit test checks each row that needs it. In a block of an option
+/// an
+/// integer is the count of the repeated argument after it.
 pub fn find<W: AsRef<[u8]>>(command: &Command, words: &[W], found: impl FnMut(usize, Access)) {
     let mut walk = Walk {
         command,
@@ -31,7 +32,7 @@ pub fn find<W: AsRef<[u8]>>(command: &Command, words: &[W], found: impl FnMut(us
     }
 }
 
-/// The place of the first option's word: behind the arguments of one word each, the first of which is the first key.
+/// Returns the position of the first option: after the arguments of one word each, the first of which is the first key.
 fn options_begin(command: &Command) -> usize {
     let first = match command.keys.first().map(|key| key.place) {
         Some(Place::At(at)) => at as usize,
@@ -43,13 +44,13 @@ fn options_begin(command: &Command) -> usize {
 struct Walk<'a, W, F> {
     command: &'a Command,
     words: &'a [W],
-    /// The word to look at.
+    /// Position of the next word.
     at: usize,
     found: F,
 }
 
 impl<W: AsRef<[u8]>, F: FnMut(usize, Access)> Walk<'_, W, F> {
-    /// Steps over an option and its values. A word that is no option is stepped over alone.
+    /// Skips an option and its values, or a single word that is no option.
     fn option(&mut self) {
         let word = self.words[self.at].as_ref();
         let mut nth_key = 0;
@@ -60,7 +61,7 @@ impl<W: AsRef<[u8]>, F: FnMut(usize, Access)> Walk<'_, W, F> {
         }
     }
 
-    /// Steps over what comes behind an option's word. `nth_key` counts the row's arguments of kind key.
+    /// Skips the values after an option's word. `nth_key` counts the row's arguments of kind key.
     fn values(&mut self, spec: &ArgSpec, nth_key: &mut usize) {
         match spec.kind {
             Kind::PureToken => {}
@@ -115,7 +116,7 @@ impl<W: AsRef<[u8]>, F: FnMut(usize, Access)> Walk<'_, W, F> {
     }
 }
 
-/// The option of this word; `nth_key` grows by the keys of the arguments before it.
+/// Returns the option with this word; `nth_key` increases by the keys of the arguments before it.
 fn option_named<'a>(args: &'a [ArgSpec], word: &[u8], nth_key: &mut usize) -> Option<&'a ArgSpec> {
     for arg in args {
         match (arg.token, arg.kind) {
@@ -134,7 +135,7 @@ fn option_named<'a>(args: &'a [ArgSpec], word: &[u8], nth_key: &mut usize) -> Op
     None
 }
 
-/// How many arguments of kind key there are in this one.
+/// Returns how many arguments of kind key this one contains.
 fn keys_in(arg: &ArgSpec) -> usize {
     match arg.kind {
         Kind::Key => 1,
@@ -143,7 +144,7 @@ fn keys_in(arg: &ArgSpec) -> usize {
     }
 }
 
-/// What is wrong about a row for [`find`], if anything is.
+/// Returns why [`find`] does not support a row, if it does not.
 #[cfg(test)]
 pub fn fault(command: &Command) -> Option<String> {
     let in_options = command.keys.iter().any(|key| matches!(key.place, Place::InOption));
@@ -180,7 +181,7 @@ mod tests {
     use crate::command;
     use crate::table::{arg, block, key, many_token, one_of, opt, token, KeySpec};
 
-    /// The keys of a command, in the order in which they stand there.
+    /// Returns the keys of a command in the order of their positions.
     fn keys(row: &Command, line: &str) -> Vec<(usize, Access)> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let mut keys = Vec::new();
@@ -188,7 +189,7 @@ mod tests {
         keys
     }
 
-    /// Asserts that the keys are the words that begin with `@`.
+    /// Asserts that the keys are exactly the words that begin with `@`.
     #[track_caller]
     fn assert_marked(row: &Command, line: &str) {
         let marked: Vec<usize> = line
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn arguments_are_counted_with_those_before_them() {
-        // Keys in options of every shape, each with an access of its own.
+        // Keys in options of every form, each with a different access.
         const ROW: Command = Command {
             keys: &[
                 KeySpec::at(1, Access::LOOK),
@@ -369,7 +370,7 @@ mod tests {
 
     #[test]
     fn any_words_at_all_are_walked() {
-        // Every sequence of five words from those that mean something: no panic, each place once and in range.
+        // Every sequence of five of the words with a meaning: no panic, and each position once and in range.
         const WORDS: [&str; 9] = ["STORE", "REFS", "FROM", "INDEX", "ALIAS", "AUTONAME", "LIMIT", "2", "x"];
         for row in [create(), checkpoint_create(), migrate()] {
             for mut number in 0..WORDS.len().pow(5) {

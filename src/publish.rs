@@ -1,5 +1,5 @@
 //! Pub/sub: what is recorded is published on the channel `__session@<db>__:<key>`, as `{"key","seq","kind","type","agentId",
-//! "timestamp"}`, absent things as null. `session.publish` says what: nothing, events (the default), or messages too.
+//! "timestamp"}`, missing values as null. `session.publish` selects what: nothing, events (the default), or messages too.
 
 use redis_session_core::text::{json, time};
 
@@ -7,14 +7,14 @@ use crate::ffi::{Arg, Ctx};
 use crate::write::Settled;
 use crate::{info, settings};
 
-/// The least setting of `session.publish` with which something is published.
+/// The lowest setting of `session.publish` at which something is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Events = 1,
     All = 2,
 }
 
-/// One recorded thing.
+/// One record to publish.
 #[derive(Debug, Clone, Copy)]
 pub struct Publication<'a> {
     pub seq: u64,
@@ -24,32 +24,32 @@ pub struct Publication<'a> {
     pub time_ms: i64,
 }
 
-/// Whether anything of this level is published by this command. Cost: one comparison where the setting says no.
+/// Returns whether this command publishes anything of this level. Cost: one comparison if the setting excludes it.
 #[inline]
 pub fn is_on(ctx: &Ctx, level: Level) -> bool {
     may_be_on(level) && ctx.publishes()
 }
 
-/// Whether the setting allows this level.
+/// Returns whether the setting includes this level.
 #[inline]
 pub fn may_be_on(level: Level) -> bool {
     settings::PUBLISH.get() >= level as i32
 }
 
-/// Wakes the readers that block on the key and publishes what has just been recorded there.
+/// Signals readers blocked on the key and publishes what has just been recorded there.
 pub fn recorded(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     ctx.signal_ready(settled.key());
     one(ctx, settled, publication);
 }
 
-/// Publishes something other than a message, where the setting says so.
+/// Publishes something other than a message, if the setting includes it.
 pub fn one(ctx: &Ctx, settled: &Settled<'_>, publication: Publication<'_>) {
     if is_on(ctx, Level::Events) {
         publish(ctx, settled, [publication]);
     }
 }
 
-/// Publishes what was recorded, where [`is_on`] said so.
+/// Publishes records; [`is_on`] must have returned true.
 #[inline(always)]
 pub fn publish<'a>(ctx: &Ctx, settled: &Settled<'_>, publications: impl IntoIterator<Item = Publication<'a>>) {
     publish_at(ctx, settled.key(), publications);
@@ -62,7 +62,7 @@ fn publish_at<'a>(ctx: &Ctx, key: Arg<'_>, publications: impl IntoIterator<Item 
     json::write_u64(&mut channel, ctx.selected_db() as u64);
     channel.extend_from_slice(b"__:");
     channel.extend_from_slice(key.bytes());
-    // A key is bytes, JSON is text: what is not UTF-8 becomes U+FFFD here, while the channel's name has the bytes.
+    // A key is bytes, JSON is text: bytes that are not UTF-8 become U+FFFD here, while the channel's name has the key's bytes.
     let key = String::from_utf8_lossy(key.bytes());
     for publication in publications {
         ctx.publish(&channel, &payload(&key, &publication));

@@ -1,7 +1,8 @@
 //! The module's settings: `CONFIG GET/SET session.<name>`. Their meaning is documented once, in `redis.conf`.
 //!
-//! To add a setting, add its line to the table below. The setting of a limit is made from the limit's row in the core: its value is written
-//! into a session when that is created. Tests compare `redis.conf` with both.
+//! To add a setting, add its line to the table below. The setting of a limit is made from the limit's row in the core: its value is copied
+//! into
+//! a session when that is created. Tests compare `redis.conf` with both.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,12 +14,12 @@ use crate::ffi::{Boolean, Choice, Integer, Setting};
 const MAX_COUNT: i64 = u32::MAX as i64;
 const MAX_SECONDS: i64 = MAX_TIME_MS / 1000;
 
-/// Makes the statics of settings and the list of them.
+/// Defines the statics of settings and the list of them.
 macro_rules! settings {
     ($( $name:ident: $kind:ident = $setting:expr; )+) => {
         $( pub static $name: $kind = $setting; )+
 
-        /// The settings that are no defaults of limits.
+        /// The settings that are not defaults of limits.
         static OTHERS: &[Setting] = &[$( Setting::$kind(&$name), )+];
     };
 }
@@ -36,7 +37,7 @@ settings! {
 
 const LIMITS: usize = Limits::ROWS.len();
 
-/// The settings of limits, each in the place of its limit's row.
+/// The settings of limits, at the indexes of the limits' rows.
 static OF_LIMITS: [Option<Integer>; LIMITS] = {
     let mut settings = [const { None }; LIMITS];
     let mut place = 0;
@@ -51,13 +52,13 @@ static OF_LIMITS: [Option<Integer>; LIMITS] = {
     settings
 };
 
-/// Every setting there is.
+/// Returns all settings.
 pub fn all() -> Vec<Setting> {
     let of_limits = OF_LIMITS.iter().flatten().map(Setting::Integer);
     of_limits.chain(OTHERS.iter().copied()).collect()
 }
 
-/// The limits that a new session starts with, one value that all sessions created under the same settings share.
+/// The limits of a new session: one value, shared by all sessions created under the same settings.
 static DEFAULT_LIMITS: Mutex<Option<Arc<Limits>>> = Mutex::new(None);
 
 pub fn default_limits() -> Arc<Limits> {
@@ -82,7 +83,7 @@ fn forget_limits() {
 mod tests {
     use super::*;
 
-    /// The lines `session.<name> <value>` of `redis.conf`, each with the comment above it as one line of text.
+    /// Returns the lines `session.<name> <value>` of `redis.conf`, each with the comment above it as one line of text.
     fn paragraphs() -> Vec<(String, String, String)> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/redis.conf");
         let text = std::fs::read_to_string(path).expect("redis.conf is there");
@@ -102,7 +103,7 @@ mod tests {
         all
     }
 
-    /// The last part of a comment: from the range on.
+    /// Returns the expected end of a setting's comment: range and default.
     fn range_and_default(setting: &Setting) -> (String, String) {
         match *setting {
             Setting::Integer(setting) => (
@@ -143,7 +144,7 @@ mod tests {
             let is_said = comment.match_indices(&range).any(|(place, range)| {
                 let behind = &comment[place + range.len()..];
                 let (until, from) = behind.split_at(behind.find(',').unwrap_or(behind.len()));
-                // A unit in words may stand behind a number.
+                // A number may be followed by a unit in words.
                 (until.is_empty() || until.starts_with(" (") && until.ends_with(')'))
                     && from.strip_prefix(',').is_some_and(|from| {
                         from.strip_prefix(&says)

@@ -1,6 +1,6 @@
-//! Which slot of a cluster a key is in. The server's own function for it came with Redis 7.4 and is not in every server.
+//! Computes the cluster slot of a key. The server's own function came with Redis 7.4 and is not in every server.
 
-/// The slot of a key: of what stands between its first `{` and the next `}`, if anything does, else of all of it.
+/// Returns the slot of a key: that of the text between its first `{` and the next `}` if there is any, else of the whole key.
 ///
 /// Cost: O(bytes).
 pub fn of(key: &[u8]) -> u16 {
@@ -19,7 +19,7 @@ fn hashed_part(key: &[u8]) -> &[u8] {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, nothing reflected, from 0.
+/// CRC-16/XMODEM: polynomial 0x1021, no reflection, initial value 0.
 fn crc16(bytes: &[u8]) -> u16 {
     const TABLE: [u16; 256] = table();
     bytes.iter().fold(0, |crc: u16, byte| {
@@ -63,7 +63,7 @@ mod tests {
     fn what_stands_in_the_first_braces_decides() {
         assert_eq!(of(b"{user1000}.following"), of(b"{user1000}.followers"));
         assert_eq!(of(b"session:{acme}:1"), of(b"acme"));
-        // Nothing between them, or no end: all of it.
+        // An empty hash tag, or one without an end: the whole key is hashed.
         assert_ne!(of(b"foo{}{bar}"), of(b"bar"));
         assert_eq!(hashed_part(b"foo{}{bar}"), b"foo{}{bar}");
         assert_eq!(hashed_part(b"foo{bar"), b"foo{bar");

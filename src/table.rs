@@ -1,28 +1,29 @@
-//! What a command is, as data. Each command's file holds its row; registration, `COMMAND DOCS`, redis-cli's hints,
-//! ACL categories and the reference page in `docs/` are made from it.
+//! Commands as data. Each command's file holds its row; registration, `COMMAND DOCS`, redis-cli's hints, ACL categories and the reference
+//! page
+//! in `docs/` are generated from the rows.
 
 use crate::ffi::Entry;
 
 /// One command, or one group of subcommands.
 pub struct Command {
-    /// `SESSION.APPEND`; of a subcommand its own word, `MENTION`.
+    /// `SESSION.APPEND`; for a subcommand its own word, such as `MENTION`.
     pub name: &'static str,
     pub summary: &'static str,
     pub complexity: &'static str,
     pub since: &'static str,
-    /// Words including the name (a subcommand: both names); negative: at least so many.
+    /// Number of words including the name (for a subcommand: both names); if negative, the minimum number.
     pub arity: i32,
     /// The server's command flags: `write deny-oom fast`.
     pub flags: &'static str,
-    /// ACL categories (`read write fast slow`); the module's own category is added where the server can have one.
+    /// ACL categories (`read write fast slow`); the module's own category is added if the server supports one.
     pub acl: &'static str,
     /// Every key that the command touches, in the order of its arguments of kind [`Kind::Key`].
     pub keys: &'static [KeySpec],
     pub args: &'static [ArgSpec],
-    /// What comes back, in one line of the reference page, which a unit test makes.
+    /// The reply, as one line of the reference page, which a unit test generates.
     #[cfg_attr(not(test), allow(dead_code))]
     pub reply: &'static str,
-    /// What the reference page says beyond the summary, in Markdown.
+    /// What the reference page adds to the summary, in Markdown.
     #[cfg_attr(not(test), allow(dead_code))]
     pub details: &'static str,
     pub entry: Entry,
@@ -48,18 +49,18 @@ impl Command {
     };
 }
 
-/// Where one key is among a command's words, and what happens to it.
+/// The position of one key among a command's words, and its access.
 pub struct KeySpec {
     pub place: Place,
     pub access: Access,
 }
 
-/// Where a key is among a command's words.
+/// The position of a key among a command's words.
 #[derive(Clone, Copy)]
 pub enum Place {
     /// Counted as in `argv`: 1 is the word after the command's name, 2 after a subcommand's.
     At(i32),
-    /// Among an option's values. Only a walk over the words finds it (see [`crate::keys`]), for which the command's entry is
+    /// Among an option's values. It is found by walking over the words (see [`crate::keys`]), for which the command's entry must be
     /// [`crate::ffi::entry_with_keys`].
     InOption,
 }
@@ -72,7 +73,7 @@ impl KeySpec {
         }
     }
 
-    /// The key, or each of the keys, that an option brings.
+    /// Describes the key, or each of the keys, among an option's values.
     pub const fn in_option(access: Access) -> Self {
         KeySpec {
             place: Place::InOption,
@@ -81,8 +82,9 @@ impl KeySpec {
     }
 }
 
-/// The server's key-spec flags: how the key is opened, and what is done with the user's data in it. With `ACCESS` an
-/// ACL asks for read permission, with one of `INSERT`, `UPDATE` and `DELETE` for write permission.
+/// The server's key-spec flags: how the key is opened, and how its data is used. For `ACCESS` an ACL requires read permission, for
+/// `INSERT`,
+/// `UPDATE` and `DELETE` write permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(pub u64);
 
@@ -97,11 +99,11 @@ impl Access {
 
     /// Returns data of the key.
     pub const READ: Access = Access(Self::RO | Self::ACCESS);
-    /// Returns what is known about the key, as its length.
+    /// Returns metadata of the key, such as its length.
     pub const LOOK: Access = Access(Self::RO);
     /// Adds data and returns none.
     pub const INSERT: Access = Access(Self::RW | Self::INSERT_DATA);
-    /// Adds data, and returns some of what was there.
+    /// Adds data, and returns some of the existing data.
     pub const READ_INSERT: Access = Access(Self::RW | Self::ACCESS | Self::INSERT_DATA);
     /// Changes data and returns none.
     pub const CHANGE: Access = Access(Self::RW | Self::UPDATE_DATA);
@@ -109,7 +111,7 @@ impl Access {
     pub const UPDATE: Access = Access(Self::RW | Self::ACCESS | Self::UPDATE_DATA);
     /// Removes data, and may return some.
     pub const DELETE: Access = Access(Self::RW | Self::ACCESS | Self::DELETE_DATA);
-    /// Replaces the key whatever it held.
+    /// Replaces the key, whatever it holds.
     pub const OVERWRITE: Access = Access(Self::OW | Self::UPDATE_DATA);
 }
 
@@ -137,7 +139,7 @@ pub enum Kind {
     Block(&'static [ArgSpec]),
 }
 
-/// A required argument.
+/// Makes a required argument.
 pub const fn arg(name: &'static str, kind: Kind) -> ArgSpec {
     ArgSpec {
         name,
@@ -149,23 +151,23 @@ pub const fn arg(name: &'static str, kind: Kind) -> ArgSpec {
     }
 }
 
-/// A key; the nth of a command belongs to the nth of [`Command::keys`].
+/// Makes a key argument; the nth of a command belongs to the nth of [`Command::keys`].
 pub const fn key(name: &'static str) -> ArgSpec {
     arg(name, Kind::Key)
 }
 
-/// `spec` after an option word: `token("COUNT", arg("count", Kind::Int))`.
+/// Puts an option word before `spec`: `token("COUNT", arg("count", Kind::Int))`.
 pub const fn token(token: &'static str, mut spec: ArgSpec) -> ArgSpec {
     spec.token = Some(token);
     spec
 }
 
-/// A word that stands for itself.
+/// Makes an argument that is a fixed word.
 pub const fn word(text: &'static str) -> ArgSpec {
     token(text, arg(text, Kind::PureToken))
 }
 
-/// An optional word that stands for itself.
+/// Makes an optional fixed word.
 pub const fn flag(text: &'static str) -> ArgSpec {
     opt(word(text))
 }
@@ -175,30 +177,30 @@ pub const fn opt(mut spec: ArgSpec) -> ArgSpec {
     spec
 }
 
-/// One or more of `spec`, its option word once.
+/// Makes `spec` repeatable, with its option word once.
 pub const fn many(mut spec: ArgSpec) -> ArgSpec {
     spec.multiple = true;
     spec
 }
 
-/// One or more of `spec`, each after its option word.
+/// Makes `spec` repeatable, with its option word before each.
 pub const fn many_token(mut spec: ArgSpec) -> ArgSpec {
     spec.multiple = true;
     spec.multiple_token = true;
     spec
 }
 
-/// Exactly one of `choices`.
+/// Makes an argument that is exactly one of `choices`.
 pub const fn one_of(name: &'static str, choices: &'static [ArgSpec]) -> ArgSpec {
     arg(name, Kind::OneOf(choices))
 }
 
-/// All of `parts`, in this order.
+/// Makes an argument that is all of `parts`, in this order.
 pub const fn block(name: &'static str, parts: &'static [ArgSpec]) -> ArgSpec {
     arg(name, Kind::Block(parts))
 }
 
-/// The reference page of these commands, in Markdown.
+/// Generates the reference page of these commands, in Markdown.
 #[cfg(test)]
 pub fn reference(commands: &[&Command]) -> String {
     let mut page = String::from(
@@ -242,7 +244,7 @@ pub fn reference(commands: &[&Command]) -> String {
     page
 }
 
-/// One argument as redis-cli shows it.
+/// Returns one argument in the syntax of redis-cli's hints.
 pub fn grammar(arg: &ArgSpec) -> String {
     let all = |parts: &[ArgSpec], between: &str| parts.iter().map(grammar).collect::<Vec<_>>().join(between);
     let value = match arg.kind {

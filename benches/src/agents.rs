@@ -1,8 +1,9 @@
 //! A hundred agents on one session, each recording events and following those of the others; and the same on plain Streams with pub/sub.
 //!
-//! An agent has two connections: one adds an event at each tick of its own and waits for the reply, the other is blocked in a read until
-//! there is something new. A dashboard subscribes to what is published. Latencies are those that the agents see: of an add until its
-//! reply is there, of a delivery from before the add was sent until another agent has the event. Wall time: to be read beside each other.
+//! An agent has two connections: one adds an event at each tick and waits for the reply, the other is blocked in a read until there is
+//! something new. A dashboard subscribes to what is published. Latencies are measured by the agents: of an add until its reply, of a
+//! delivery from
+//! before the add was sent until another agent has the event. These are wall times: compare them only with each other.
 
 use crate::bodies::session_key;
 use crate::instructions::event_texts;
@@ -17,7 +18,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 const AGENTS: usize = 100;
-/// How long a read waits at most, in milliseconds.
+/// The time-out of a read, in milliseconds.
 const BLOCK: &str = "1000";
 
 type IoResult<T> = std::io::Result<T>;
@@ -28,12 +29,12 @@ enum Side {
     Streams,
 }
 
-/// What one thread has seen.
+/// The measurements of one thread.
 #[derive(Default)]
 struct Seen {
     adds_us: Vec<u32>,
     deliveries_us: Vec<u32>,
-    /// How often events were gone before they were read, as the session says; Streams do not.
+    /// Number of gaps that the session reported, where events were dropped before they were read; Streams report none.
     gaps: u64,
     published: u64,
 }
@@ -120,7 +121,7 @@ fn measure(side: Side, socket: &Path, options: &Options) -> Result<Seen> {
         every: Duration::from_millis(options.every_ms),
     };
     let mut all = Seen::default();
-    // Nobody adds before everybody follows.
+    // Adds begin only after all followers have connected.
     let everybody_follows = Barrier::new(2 * AGENTS + 1);
     std::thread::scope(|scope| {
         let (run, ready) = (&run, &everybody_follows);
@@ -158,7 +159,7 @@ fn add(run: &Run, agent: usize, ready: &Barrier) -> IoResult<Seen> {
         connection.send_together(&commands(run, &texts))?;
         seen.adds_us.push(sent.elapsed().as_micros() as u32);
         number += AGENTS;
-        // What is late is not made up for: the agent was waiting for its reply.
+        // A late tick is not made up for: the agent was waiting for its reply.
         next = (next + run.every).max(Instant::now());
     }
     Ok(seen)
@@ -191,7 +192,7 @@ fn commands(run: &Run, texts: &[(&str, String)]) -> Pipeline {
     pipeline
 }
 
-/// Reads everything that is new until there is nothing more to come.
+/// Reads new events until no more can come.
 fn follow(run: &Run, agent: usize, ready: &Barrier) -> IoResult<Seen> {
     let mut writer = UnixStream::connect(&run.socket)?;
     let mut reader = BufReader::with_capacity(256 * 1024, writer.try_clone()?);
@@ -227,7 +228,7 @@ fn follow(run: &Run, agent: usize, ready: &Barrier) -> IoResult<Seen> {
             match parts.as_slice() {
                 // [seq, ms, kind, json]
                 [Value::Integer(seq), _, Value::Bulk(kind), Value::Bulk(json)] => {
-                    // A gap comes first, under the seq of its end.
+                    // A gap comes first, with the seq of its end.
                     last_seq = last_seq.max(*seq);
                     last = last_seq.to_string();
                     match kind.as_slice() {
@@ -252,7 +253,7 @@ fn follow(run: &Run, agent: usize, ready: &Barrier) -> IoResult<Seen> {
     }
 }
 
-/// Events of others count, one's own do not.
+/// Records the delivery of an event, unless the agent added it itself.
 fn delivered(seen: &mut Seen, json: &[u8], agent: usize, now_us: u64) {
     if let (Some(by), Some(sent_us)) = (number_behind(json, b"\"by\":"), number_behind(json, b"\"sent_us\":")) {
         if by != agent as u64 {
@@ -267,7 +268,7 @@ fn number_behind(text: &[u8], mark: &[u8]) -> Option<u64> {
     Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-/// Counts what is published.
+/// Counts the published messages.
 fn watch(run: &Run, ready: &Barrier) -> IoResult<Seen> {
     let mut writer = UnixStream::connect(&run.socket)?;
     writer.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -296,7 +297,7 @@ fn name_of(agent: usize) -> String {
     format!("agent-{agent:02}")
 }
 
-/// A percentile of sorted microseconds.
+/// Returns a percentile of sorted latencies in microseconds, as milliseconds.
 fn ms(sorted_us: &[u32], percent: usize) -> String {
     match sorted_us.get((sorted_us.len() * percent / 100).min(sorted_us.len().saturating_sub(1))) {
         Some(us) => format!("{:.2}", f64::from(*us) / 1000.0),

@@ -75,7 +75,7 @@ pub struct Sequence(u64);
 
 impl Sequence {
     pub fn seeded(seed: u64) -> Sequence {
-        // Neighbouring seeds must not begin alike; and the state must never be 0.
+        // Neighbouring seeds must give different sequences, and the state must never be 0.
         Sequence(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -86,7 +86,7 @@ impl Sequence {
         (self.0 >> 16) as usize % bound
     }
 
-    /// Exactly so many bytes of ASCII text that needs no escaping, digits among the words.
+    /// Returns this many bytes of ASCII text that needs no escaping, with digits among the words.
     pub fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 16);
         while text.len() < bytes {
@@ -98,24 +98,24 @@ impl Sequence {
             text.push(' ');
         }
         text.truncate(bytes);
-        // No body ends in a space, which would be the one thing cheaper to compress.
+        // No body ends in a space, which would compress better than other endings.
         text.pop();
         text.push('.');
         text
     }
 }
 
-/// Where the messages of a benchmark come from.
+/// How the messages of a benchmark are made.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Bodies {
-    /// One body again and again: what a naive benchmark sends, and what compresses best.
+    /// The same body each time, as in naive benchmarks; it compresses best.
     Constant,
-    /// Another text, role and time in each.
+    /// A different text, role and time in each.
     Varied,
 }
 
 impl Bodies {
-    /// The JSON body of message `number`.
+    /// Returns the JSON body of message `number`.
     pub fn json(self, number: usize) -> String {
         let number = self.number(number);
         let (role, timestamp) = (role(number), timestamp(number));
@@ -124,7 +124,7 @@ impl Bodies {
         format!(r#"{{"role":"{role}","content":"{content}","timestamp":"{timestamp}"}}"#)
     }
 
-    /// Role and content from which `MSG` composes a body of the same size.
+    /// Returns role and content from which `MSG` composes a body of the same size.
     pub fn role_and_content(self, number: usize) -> (&'static str, String) {
         let number = self.number(number);
         let role = role(number);
@@ -152,7 +152,7 @@ fn role(number: usize) -> &'static str {
     }
 }
 
-/// A second later with every message.
+/// Returns a time that is one second later with each message.
 fn timestamp(number: usize) -> String {
     let (day, second) = (1 + number / 86_400, number % 86_400);
     assert!(day <= 31, "bodies are numbered within one month");
@@ -165,7 +165,8 @@ fn timestamp(number: usize) -> String {
     )
 }
 
-/// A session's conventional key. UUIDv7 in shape; made from a number, for the server's bytes must not differ between runs.
+/// Returns a session's conventional key, with the shape of a UUIDv7. It is derived from a number, so that the server's bytes do not differ
+/// between runs.
 pub fn session_key(number: usize) -> String {
     let mut sequence = Sequence::seeded(number as u64 ^ 0x5e55_1011);
     let mut hex = |digits: usize| -> String {

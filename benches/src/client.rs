@@ -1,5 +1,6 @@
-//! What the client crate adds to the same command sent raw through redis-rs. Wall time, since that is what a caller waits for: batches of
-//! both in turn, so that a busy moment falls on both, and of all pairs of batches the median ratio.
+//! Measures what the client crate adds to the same command sent through redis-rs. Wall time, which is what a caller waits for: batches of
+//! both
+//! alternate, so that a busy moment affects both, and the median of the ratios of all pairs of batches is reported.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const ROUNDS: usize = 200;
 const CALLS_PER_BATCH: usize = 100;
 const LIMIT: f64 = 1.05;
 
-/// The median of each and of their ratios.
+/// The medians of both times and of their ratios.
 struct Row {
     name: String,
     raw_us: f64,
@@ -181,7 +182,7 @@ fn raw<T: redis::FromRedisValue>(connection: &mut redis::Connection, cmd: &redis
     Ok(cmd.query(connection)?)
 }
 
-/// What a caller of redis-rs does with JSON.
+/// Parses JSON as a caller of redis-rs would.
 fn parsed(all: &[Vec<u8>]) -> Answer<u64> {
     for json in all {
         let value: serde_json::Value =
@@ -199,7 +200,7 @@ fn measure<C>(
 ) -> Result<Row> {
     let mut pairs = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS + 5 {
-        // Each goes first every other time.
+        // They take turns in going first.
         let (raw_took, client_took) = if round % 2 == 0 {
             let raw_took = batch(connection, &mut raw)?;
             (raw_took, batch(connection, &mut client)?)
@@ -207,7 +208,7 @@ fn measure<C>(
             let client_took = batch(connection, &mut client)?;
             (batch(connection, &mut raw)?, client_took)
         };
-        // The first ones warm up.
+        // The first rounds warm up.
         if round >= 5 {
             pairs.push((raw_took, client_took));
         }

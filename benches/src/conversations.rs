@@ -1,10 +1,10 @@
-//! Conversations to measure memory with: real ones where they are, else generated ones of the same make.
+//! Conversations to measure memory with: recorded ones if available, else generated ones with the same structure.
 
 use crate::bodies::Sequence;
 use crate::Result;
 use std::path::Path;
 
-/// Recorded conversations that are not part of the project: one JSON object with `messages` a line.
+/// Recorded conversations that are not part of the project: one JSON object with `messages` per line.
 const RECORDED: &str = "../shared/data/airline-conversations.jsonl";
 
 pub struct Dataset {
@@ -14,7 +14,7 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The recorded ones if they are there and not declined.
+    /// Loads the recorded ones if they exist and `generated_only` is false, else generates some.
     pub fn load(generated_only: bool) -> Result<Dataset> {
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(RECORDED);
         if generated_only || !recorded.exists() {
@@ -43,7 +43,7 @@ impl Dataset {
     }
 }
 
-/// The elements of a line's `messages`. Done on the text, because a parsed document forgets the order of an object's fields.
+/// Returns the elements of a line's `messages`. Works on the text, because a parsed document would lose the order of members.
 fn messages_of(line: &str) -> Option<Vec<String>> {
     let line = compact(line);
     let begin = line.find(r#""messages":["#)? + r#""messages":["#.len();
@@ -70,7 +70,7 @@ fn messages_of(line: &str) -> Option<Vec<String>> {
     None
 }
 
-/// The same JSON text without white space around tokens and with `\u` escapes of what is not ASCII written out.
+/// Returns the same JSON without white space between tokens, and with `\u` escapes beyond ASCII decoded.
 fn compact(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let mut quoted = false;
@@ -98,7 +98,7 @@ fn compact(json: &str) -> String {
     out
 }
 
-/// The character of a leading `\uXXXX` (or a pair of them) and the length of its escape, if it is not ASCII.
+/// Returns the character of a leading `\uXXXX` (or a pair of them) and the length of the escape, if it is beyond ASCII.
 fn unescaped(text: &str) -> Option<(char, usize)> {
     let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
     let first = unit(text)?;
@@ -107,8 +107,8 @@ fn unescaped(text: &str) -> Option<(char, usize)> {
     (!character.is_ascii()).then_some((character, 6 * character.len_utf16()))
 }
 
-/// A customer-service conversation with tool calls: a policy of some kilobytes that all of them share, then about two dozen
-/// messages, short ones by the customer and now and then a long answer of a tool.
+/// Generates a customer-service conversation with tool calls: a policy of some kilobytes that all of them share, then about two dozen
+/// messages, most of them short, some with long tool results.
 fn generated(number: usize) -> Vec<String> {
     let quote = |text: &str| serde_json::to_string(text).expect("a string is JSON");
     let mut sequence = Sequence::seeded(77 + number as u64);

@@ -1,7 +1,8 @@
-//! What queries cost on a session of 100,000 events: server instructions for each event that is looked at.
+//! Measures queries on a session of 100,000 events: server instructions per examined event.
 //!
-//! The session is made once, on a server of its own; counted servers load it from that one's snapshot. What one executes that only loads is
-//! taken off what one executes that loads and then answers the query.
+//! The session is made once; servers under callgrind load it from a snapshot. The instructions of a server that only loads are subtracted
+//! from those
+//! of a server that loads and answers the query.
 
 use crate::bodies::session_key;
 use crate::instructions::event_texts;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const SIZES: [usize; 2] = [1_000, 100_000];
-/// Repetitions of a query that looks at every event, and of one that stops early.
+/// Repetitions of a query that examines every event, and of one that stops early.
 const SCANS: usize = 1;
 const STOPS: usize = 200;
 
@@ -128,7 +129,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// One event in ten moves the state.
+/// Makes a session in which one event in ten changes the state.
 fn session_of(events: usize) -> Pipeline {
     let key = session_key(0);
     let mut pipeline = Pipeline::default();
@@ -179,7 +180,7 @@ fn words(query: &Query) -> Vec<String> {
         .collect()
 }
 
-/// Instructions of one query. `before` is what a server executes that only loads the snapshot.
+/// Measures the instructions of one query. `before` is the count of a server that only loads the snapshot.
 fn measure(query: &Query, snapshot: &Path, before: u64, options: &Options, module: &Path) -> Result<u64> {
     let times = if query.stops_early { STOPS } else { SCANS };
     let total = total_of_run(query, times, snapshot, &options.server, module)?;

@@ -19,7 +19,7 @@ const LONG_RUN: usize = 12_000;
 const WINDOW: usize = 20;
 const MILLION: &str = "append-1000000";
 
-/// What people write today to have a bounded list with metadata and expiry in one step.
+/// A bounded list with metadata and expiry in one step, as a Lua script.
 const SCRIPT: &str = "\
 redis.call('RPUSH', KEYS[1], ARGV[1])
 redis.call('LTRIM', KEYS[1], -20, -1)
@@ -31,7 +31,7 @@ return 1";
 
 /// One command to measure.
 struct Row {
-    /// What other rows call it.
+    /// The id by which other rows refer to it.
     id: &'static str,
     name: String,
     /// The row whose cost this one is compared with.
@@ -39,9 +39,9 @@ struct Row {
     setup: Pipeline,
     /// Sent before `setup`; its reply is an argument of the commands.
     script: Option<&'static str>,
-    /// How many commands the two runs send.
+    /// The numbers of commands in the two runs.
     runs: (usize, usize),
-    /// Another connection waits with this for each of the commands.
+    /// A command with which another connection blocks before each of the commands.
     follower: Option<Vec<String>>,
     #[allow(clippy::type_complexity)]
     command: Box<dyn Fn(&mut Pipeline, usize, &str) + Sync>,
@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
     let mut rows = rows(options.quick);
     rows.retain(|row| options.module.is_some() || !row.is_the_modules());
     if let Some(text) = &options.only {
-        // With what they are compared to.
+        // Includes the rows that the chosen ones are compared with.
         let chosen = |row: &Row| row.name.contains(text.as_str());
         let bases: Vec<_> = rows
             .iter()
@@ -74,7 +74,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
         if progress {
             eprint!("\r\x1b[K{} …", row.name);
         }
-        // Redis's own commands are measured without the module: loading it must not make them look dearer.
+        // Redis's own commands are measured without the module, whose loading must not make them more expensive.
         let module = options.module.as_deref().filter(|_| row.is_the_modules());
         let cost = measure(row, options, module).map_err(|error| format!("{}: {error}", row.name))?;
         measured.insert(row.id, cost);
@@ -176,15 +176,15 @@ fn limits(measured: &BTreeMap<&str, u64>) -> Vec<Limit> {
     limits
 }
 
-/// Instructions per command. The two runs go side by side: nothing here depends on time.
+/// Measures instructions per command. The two runs execute in parallel: nothing here depends on time.
 ///
-/// Each server seeds its hash tables at random. Whether two command names share a bucket is luck that costs some 80
-/// instructions, so the least of a few runs is taken: what the command costs when nothing is in its way.
+/// Each server seeds its hash tables at random. Whether two command names share a bucket is chance and costs some 80
+/// instructions, so the minimum of a few runs is taken.
 fn measure(row: &Row, options: &Options, module: Option<&Path>) -> Result<u64> {
     let total = |commands| total_of_run(row, commands, &options.server, module);
     let (short_run, long_run) = row.runs;
     let (mut least_short, mut least_long) = (u64::MAX, u64::MAX);
-    // Filling the largest session takes longer than all the rest, and its limit of 10 % is far wider than luck.
+    // Filling the largest session takes longer than all the rest, and its limit of 10 % is far wider than this variation.
     let repeat = if row.id == MILLION { 1 } else { options.repeat };
     for _ in 0..repeat {
         let (short, long) = std::thread::scope(|scope| {
@@ -229,7 +229,7 @@ fn send(row: &Row, commands: usize, connection: &mut Connection) -> std::io::Res
     connection.send(&pipeline)
 }
 
-/// Each command wakes a follower. The answer to `PING` says that the follower waits by then: its bytes were there before.
+/// Sends commands that each wake a follower. The reply to `PING` proves that the follower is blocked: its bytes were sent before.
 fn send_followed(
     row: &Row,
     commands: usize,
@@ -251,7 +251,7 @@ fn send_followed(
     Ok(())
 }
 
-/// Message numbers of the setup, out of the way of those that the measured commands send.
+/// Message numbers of the setup, different from those of the measured commands.
 const SETUP_NUMBERS: usize = 20_000;
 
 fn rows(quick: bool) -> Vec<Row> {
@@ -474,7 +474,8 @@ fn rows(quick: bool) -> Vec<Row> {
     rows
 }
 
-/// Checkpoints and forks of a short and a long session. The oldest checkpoint goes, and so does the fork before: dropping is in the figure.
+/// Checkpoints and forks of a short and a long session. Each drops the oldest checkpoint or the fork before, so the figure includes
+/// dropping.
 fn snapshots(key: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     for (ids, messages) in [
@@ -499,7 +500,7 @@ fn snapshots(key: &str) -> Vec<Row> {
     rows
 }
 
-/// Lists of so many messages of conversations, each migrated once, and read as often: a few are enough where one command costs so much.
+/// Lengths of the lists of messages to migrate, each once, and to read as often: a few are enough for such expensive commands.
 const MIGRATED: usize = 10_000;
 const MIGRATIONS: (usize, usize) = (1, 5);
 
@@ -545,11 +546,12 @@ fn migrating() -> Vec<Row> {
     ]
 }
 
-/// How many events a session keeps by default, and the streams that they are compared with.
+/// The number of events that a session keeps by default, and the length of the streams they are compared with.
 const KEPT: &str = "1000";
 
-/// What agents do all the time, each beside `XADD` of the same texts as field values. Session and stream have been full for a while: what is
-/// trimmed is part of the cost.
+/// The frequent writes of agents, each compared with `XADD` of the same texts as field values. Session and stream are full, so the cost
+/// includes
+/// trimming.
 fn recording(key: &str) -> Vec<Row> {
     let filled = |command: &dyn Fn(&mut Pipeline, usize)| {
         let mut setup = Pipeline::default();
@@ -664,7 +666,7 @@ fn event_words(texts: &Texts) -> Vec<&str> {
 /// Field names and texts.
 pub type Texts = Vec<(&'static str, String)>;
 
-/// An event whose texts have `BODY_BYTES` together: a type, an agent, two entities, what changed and what that did.
+/// Returns an event whose texts have `BODY_BYTES` together: a type, an agent, two entities, change and impact.
 pub fn event_texts(number: usize) -> Texts {
     let mut any = crate::bodies::Sequence::seeded(number as u64);
     let kind = ["modified", "pass", "broke", "reviewed"][any.below(4)];
@@ -718,12 +720,12 @@ fn row(
     }
 }
 
-/// A row that sends the same command again and again.
+/// Makes a row that repeats one command.
 fn simple(id: &'static str, name: &str, base: Option<&'static str>, command: Vec<String>) -> Row {
     row(id, name, base, move |pipeline, _, _| pipeline.push(&command))
 }
 
-/// A session of the default settings whose window has been full for a while.
+/// Sets up a session with default settings and a full window.
 fn full_window(key: &str) -> Pipeline {
     let mut setup = Pipeline::default();
     for number in 0..3 * WINDOW {
@@ -737,7 +739,7 @@ fn full_window(key: &str) -> Pipeline {
     setup
 }
 
-/// A session without a window that holds so many messages.
+/// Sets up a session without a window, with this many messages.
 fn unbounded(setup: &mut Pipeline, key: &str, messages: usize) {
     setup.push(["SESSION.CREATE", key, "LIMIT", "maxlen", "0"]);
     let bodies: Vec<String> = (0..messages)
@@ -752,7 +754,7 @@ fn unbounded(setup: &mut Pipeline, key: &str, messages: usize) {
     }
 }
 
-/// A call and its answer in turn, of the usual size.
+/// Alternates between a call and its answer, of the usual size.
 fn tool_body(number: usize) -> String {
     let id = format!("call_{:08}", number / 2);
     let (before, after) = if number.is_multiple_of(2) {

@@ -1,7 +1,7 @@
 //! Ratios of redis-session against Redis's own commands: server instructions, memory, wall clock.
 //!
-//! Wall times on a shared machine say little, so what has a limit is counted, not timed: instructions under callgrind and
-//! bytes of `used_memory` repeat from run to run. See [`instructions`] and [`memory`] for how each figure comes about.
+//! Wall times on a shared machine say little, so figures with limits are counted, not timed: instructions under callgrind and
+//! bytes of `used_memory` are reproducible. See [`instructions`] and [`memory`] for how each is measured.
 //! `scripts/bench` builds the module and runs this.
 
 mod agents;
@@ -44,7 +44,7 @@ redis-session-benches client [--check]
 Environment: SERVER_BIN (default redis-server), MODULE_PATH (default libredis_session.so beside this program),
 CLI_PATH (default redis-session beside this program).";
 
-/// What the command line and the environment say.
+/// The options from the command line and the environment.
 pub struct Options {
     /// The server's program, with arguments that come before all others if it needs some.
     pub server: Vec<String>,
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether nothing asked to be checked was over its limit.
+/// Runs the benchmarks; returns false if a checked figure exceeds its limit.
 fn run() -> Result<bool> {
     let mut arguments = std::env::args().skip(1);
     let Some(subcommand) = arguments.next() else {
@@ -116,7 +116,7 @@ fn run() -> Result<bool> {
             .into());
         }
     }
-    // A copy, so that building in the meantime neither pulls the file from under a server nor mixes two builds in one table.
+    // A copy, so that building meanwhile neither replaces the file under a running server nor mixes two builds in one table.
     let copies = server::Folder::new()?;
     if let Some(module) = &mut options.module {
         let copy = copies.path().join("module.so");

@@ -25,7 +25,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
             eprintln!("note: this server does not use jemalloc; its figures differ a little from one that does");
         }
         let before = settled_memory(&mut observer)?;
-        // A connection of its own, whose buffers are gone when the memory is read.
+        // A separate connection, whose buffers are freed when the memory is read.
         server.connect()?.send(fill)?;
         let after = settled_memory(&mut observer)?;
         check.verify(&mut observer)?;
@@ -125,7 +125,7 @@ pub fn run(options: &Options) -> Result<Vec<Limit>> {
     ])
 }
 
-/// What must be there after filling, lest a saving be a loss.
+/// What must exist after filling, so that lost data is not reported as a saving.
 struct Check<'a> {
     /// Of the list and of the session.
     command: [&'static str; 2],
@@ -164,7 +164,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// `used_memory` when it has stopped changing: closed clients are freed and tables rehashed a little later.
+/// Returns `used_memory` once it is stable: closed clients are freed and tables rehashed a little later.
 fn settled_memory(observer: &mut Connection) -> Result<u64> {
     let mut last = 0;
     let mut unchanged = 0;
@@ -173,7 +173,7 @@ fn settled_memory(observer: &mut Connection) -> Result<u64> {
         let now: u64 = observer.info("memory", "used_memory")?.parse()?;
         unchanged = if now == last { unchanged + 1 } else { 0 };
         last = now;
-        // The clock ticks once a second here, so that a shorter silence means nothing.
+        // The server's clock ticks once a second here, so a shorter period proves nothing.
         if unchanged >= 5 {
             return Ok(now);
         }

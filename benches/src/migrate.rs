@@ -1,5 +1,5 @@
-//! The bulk tool: messages a second, beside what a client does that reads each list and appends it to a session; and for how long others
-//! wait meanwhile. Wall time on a machine that does other things, too: to be read beside each other, never to be asserted.
+//! Measures the bulk tool: messages per second, compared with a client that reads each list and appends it to a session, and how long other
+//! clients wait meanwhile. Wall times: compare them only with each other, never assert them.
 
 use crate::bodies::Bodies;
 use crate::report::{grouped, print_table};
@@ -17,7 +17,7 @@ const LISTS: usize = 5_000;
 const MESSAGES_OF_A_LIST: usize = 20;
 const MESSAGES: usize = LISTS * MESSAGES_OF_A_LIST;
 const ROUNDS: usize = 3;
-/// Lists that the client has in flight, as many as the tool has by default.
+/// Number of lists that the client has in flight; the tool's default.
 const IN_FLIGHT: usize = 32;
 /// Lengths of a single list.
 const LENGTHS: [usize; 5] = [1_000, 10_000, 50_000, 100_000, 1_000_000];
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The tool that was built with this program.
+/// Returns the tool that was built with this program.
 fn tool_path() -> Result<PathBuf> {
     let path = match std::env::var_os("CLI_PATH") {
         Some(path) => path.into(),
@@ -99,7 +99,7 @@ fn fill(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// Whether all of it became sessions.
+/// Checks that everything was migrated.
 fn check(connection: &mut Connection) -> Result<()> {
     let sessions = connection.info("session", "session_active_sessions")?;
     let messages = connection.info("session", "session_messages")?;
@@ -109,7 +109,7 @@ fn check(connection: &mut Connection) -> Result<()> {
     }
 }
 
-/// How long it takes, and how long a PING waited at most meanwhile.
+/// Measures how long `work` takes, and the longest time that a PING waited meanwhile.
 fn watched(socket: &Path, work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     let is_over = AtomicBool::new(false);
     let mut prober = Connection::open(socket)?;
@@ -149,7 +149,7 @@ fn walk(tool: &Path, socket: &Path) -> Result<()> {
     }
 }
 
-/// What one would write who has no such tool: a bounded number of lists in flight, read, appended, removed.
+/// Migrates as one would without the tool: with a bounded number of lists in flight that are read, appended and deleted.
 fn client(socket: &Path) -> Result<()> {
     let mut writer = UnixStream::connect(socket)?;
     let mut reader = BufReader::with_capacity(256 * 1024, writer.try_clone()?);

@@ -1,6 +1,6 @@
 //! Tables and limits as text.
 
-/// A figure that must stay within bounds.
+/// A figure with bounds.
 pub struct Limit {
     pub what: String,
     pub value: f64,
@@ -28,7 +28,7 @@ impl Limit {
     }
 }
 
-/// Whether all of them hold.
+/// Prints the limits; returns whether all of them hold.
 pub fn print_limits(limits: &[Limit]) -> bool {
     if !limits.is_empty() {
         println!("\nLimits");
@@ -55,7 +55,7 @@ pub fn print_limits(limits: &[Limit]) -> bool {
     limits.iter().all(Limit::holds)
 }
 
-/// Columns after the first are right-aligned.
+/// Prints a table; columns after the first are right-aligned.
 pub fn print_table(head: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -76,7 +76,7 @@ pub fn print_table(head: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// 1234567 as "1,234,567".
+/// Formats 1234567 as "1,234,567".
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

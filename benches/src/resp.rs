@@ -1,11 +1,11 @@
-//! A raw RESP2 client: commands are encoded beforehand, sent in one pipeline, and their replies counted rather than kept,
-//! so that the client costs as little as possible beside the server it measures.
+//! A raw RESP2 client: commands are encoded beforehand and sent in a pipeline, and replies are counted rather than kept,
+//! so that the client uses little time beside the server it measures.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Commands that are sent together.
+/// Number of commands that are sent together.
 const BATCH: usize = 50;
 
 /// Encoded commands, one after the other.
@@ -36,7 +36,7 @@ impl Pipeline {
     }
 }
 
-/// A reply with everything in it.
+/// A complete reply.
 #[derive(Debug, PartialEq)]
 pub enum Value {
     Line(String),
@@ -46,12 +46,12 @@ pub enum Value {
     Nil,
 }
 
-/// The few kinds of replies whose content a benchmark looks at.
+/// A reply, with content only for the types that a benchmark reads.
 #[derive(Debug, PartialEq)]
 pub enum Reply {
     Text(String),
     Integer(i64),
-    /// Its elements are counted only.
+    /// Number of elements; they are not kept.
     Array(usize),
     Nil,
 }
@@ -68,17 +68,16 @@ impl Connection {
         Ok(Connection { writer, reader })
     }
 
-    /// Sends everything, `BATCH` commands at a time, each when the replies to the last have come; the first error reply is
-    /// the error.
+    /// Sends all commands in batches of `BATCH`, each after the replies to the one before; returns the first error reply as an error.
     ///
-    /// In batches, because the server's reads are then cut the same way every time: with one long stream it depends on the
-    /// moment how much the next read finds, and the instructions per command with it.
+    /// Batches make the server's reads the same in every run: with one long stream the size of each read, and with it the instructions per
+    /// command, would depend on timing.
     pub fn send(&mut self, pipeline: &Pipeline) -> Result<()> {
         let mut begin = 0;
         for ends in pipeline.ends.chunks(BATCH) {
             let end = ends[ends.len() - 1];
             let Connection { writer, reader } = self;
-            // Writing and reading go on at the same time: a server whose replies nobody reads stops reading commands.
+            // Writes and reads in parallel: a server whose replies are not read stops reading commands.
             std::thread::scope(|scope| {
                 let sender = scope.spawn(|| writer.write_all(&pipeline.bytes[begin..end]));
                 for _ in ends {
@@ -116,7 +115,7 @@ impl Connection {
         Ok(())
     }
 
-    /// One figure of `INFO section`.
+    /// Returns one figure of `INFO section`.
     pub fn info(&mut self, section: &str, field: &str) -> Result<String> {
         match self.call(["INFO", section])? {
             Reply::Text(text) => text

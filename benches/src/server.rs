@@ -1,4 +1,4 @@
-//! A server of the benchmark's own: a unix socket in a temporary folder, nothing written to disk.
+//! A server for one benchmark: a unix socket in a temporary folder, nothing written to disk.
 
 use crate::resp::Connection;
 use crate::Result;
@@ -20,7 +20,7 @@ impl Server {
         Server::launch(command, module, Folder::new()?)
     }
 
-    /// "Redis 7.0.15", "Valkey 8.1.1".
+    /// Returns "Redis 7.0.15" or "Valkey 8.1.1".
     pub fn version(program: &[String]) -> Result<String> {
         let mut server = Server::start(program, None)?;
         let mut connection = server.connect()?;
@@ -31,12 +31,12 @@ impl Server {
         })
     }
 
-    /// The same server with its instructions counted; [`Server::stop_and_count`] has the sum.
+    /// Starts the server under callgrind; [`Server::stop_and_count`] returns the instructions.
     pub fn start_counted(program: &[String], module: Option<&Path>) -> Result<Server> {
         Server::start_counted_from(program, module, None)
     }
 
-    /// The same with a snapshot to begin from.
+    /// Like [`Server::start_counted`], with a snapshot to load.
     pub fn start_counted_from(program: &[String], module: Option<&Path>, snapshot: Option<&Path>) -> Result<Server> {
         let folder = Folder::new()?;
         if let Some(snapshot) = snapshot {
@@ -45,7 +45,7 @@ impl Server {
         let mut command = Command::new("valgrind");
         command
             .arg("--tool=callgrind")
-            // SERVER_BIN may be a script that ends in `exec`: to valgrind that is a child.
+            // SERVER_BIN may be a script that ends in `exec`, which valgrind treats as a child.
             .arg("--trace-children=yes")
             .arg(format!(
                 "--callgrind-out-file={}",
@@ -57,7 +57,7 @@ impl Server {
 
     fn launch(mut command: Command, module: Option<&Path>, folder: Folder) -> Result<Server> {
         command.args(["--save", "", "--appendonly", "no", "--port", "0", "--daemonize", "no"]);
-        // The server's own clockwork counts too; at one tick a second instead of ten it is lost in 10,000 commands.
+        // The server's timer is counted too; at one tick a second instead of ten it is negligible against 10,000 commands.
         command.args(["--hz", "1", "--dynamic-hz", "no"]);
         command
             .arg("--dir")
@@ -75,7 +75,7 @@ impl Server {
         Ok(Server { child, folder })
     }
 
-    /// Waits until a snapshot is loaded, by the server's log: asking would count.
+    /// Waits until a snapshot is loaded by reading the log: a command would be counted.
     pub fn wait_until_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(60);
         let log = self.folder.path().join("log");
@@ -89,13 +89,13 @@ impl Server {
         Ok(())
     }
 
-    /// Where its files are.
+    /// Returns the folder with the server's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Waits until the server takes connections. Exactly one connection is made and nothing sent on it: under callgrind, what
-    /// goes to the server before the measured commands must be the same in every run.
+    /// Waits until the server accepts connections. It makes exactly one connection and sends nothing on it: under callgrind, the traffic
+    /// before the measured commands must be the same in every run.
     pub fn connect(&mut self) -> Result<Connection> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
@@ -108,14 +108,14 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
     /// Stops the server and returns the instructions it executed from start to end.
     pub fn stop_and_count(mut self, mut connection: Connection) -> Result<u64> {
-        // It answers by closing the connection.
+        // The server replies by closing the connection.
         let _ = connection.call(["SHUTDOWN", "NOSAVE"]);
         self.child.wait()?;
         let mut most = None;
@@ -131,7 +131,7 @@ impl Server {
         most.ok_or_else(|| self.complaint("callgrind left no total"))
     }
 
-    /// An error, with what the server said about it.
+    /// Returns an error with the server's log.
     pub fn complaint(&self, what: &str) -> Box<dyn std::error::Error + Send + Sync> {
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         format!("{what}; its log:\n{log}").into()
@@ -145,11 +145,11 @@ impl Drop for Server {
     }
 }
 
-/// A temporary folder that goes when it is dropped.
+/// A temporary folder, deleted on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Its path is short, for a unix socket's must fit into 108 bytes.
+    /// Creates a folder with a short path: a unix socket's path must fit into 108 bytes.
     pub fn new() -> Result<Folder> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);

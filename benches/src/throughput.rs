@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<()> {
         ),
     ];
 
-    // The best of some rounds, taken in turn so that a busy moment does not fall on one command.
+    // The best of several rounds, which alternate so that a busy moment does not affect one command only.
     let mut best = vec![Duration::MAX; runs.len()];
     for _ in 0..ROUNDS {
         for (index, (_, _, (_, pipeline))) in runs.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! What recent sessions did to one entity: one anchor a session, kept by count and age. It is all that lasts when the sessions are gone.
+//! Anchors of one entity: what recent sessions did to it, one anchor per session, bounded by count and age. They outlive the sessions.
 //!
-//! There may be many entities, each with a handful of anchors: an anchor is one block and its texts, with a pointer in each of two orders,
-//! so five of them take 1 to 2 kB. Nothing costs more than O(log anchors) where a command asks for many.
+//! There may be many entities, each with a handful of anchors: an anchor is one block plus its texts, with a pointer in each of two orders,
+//! so five of them take 1 to 2 kB. A command that asks for many pays O(log anchors) for each.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
 use crate::text::varint;
 use crate::text::MAX_TEXT_BYTES;
 
-/// A text that [`check_number`] has found to be a JSON number.
+/// The text of a JSON number, made by [`check_number`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Number<'a>(&'a str);
 
@@ -27,7 +27,7 @@ impl<'a> Number<'a> {
     }
 }
 
-/// Whether these bytes are a number as JSON writes it, of 65,536 bytes at most. It is kept as it was written: `1.50` stays that.
+/// Returns the number if these bytes are one in JSON syntax, of 65,536 bytes at most. Its spelling is kept: `1.50` stays `1.50`.
 ///
 /// ```
 /// use redis_session_core::anchor::check_number;
@@ -39,7 +39,7 @@ pub fn check_number(bytes: &[u8]) -> Option<Number<'_>> {
     if !(1..=MAX_TEXT_BYTES).contains(&bytes.len()) {
         return None;
     }
-    // There is one reader of JSON: it is asked whether this can stand as a member, and as the only one.
+    // The only JSON reader takes objects, so the bytes are read as the value of a member, which must be the only one.
     let object = [b"{\"n\":", bytes, b"}"].concat();
     let (mut members, mut is_number) = (0, false);
     json::read_object(&object, |_, value| {
@@ -51,7 +51,7 @@ pub fn check_number(bytes: &[u8]) -> Option<Number<'_>> {
     (is_number && members == 1).then_some(Number(text))
 }
 
-/// What a session did to the entity.
+/// What one session did to the entity.
 #[derive(Debug, Clone)]
 pub struct Anchor {
     stamp: Stamp,
@@ -80,7 +80,7 @@ impl Anchor {
         self.key_impacts.iter().map(|id| &**id)
     }
 
-    /// The text of a JSON number.
+    /// Returns the text of the JSON number.
     pub fn perf_delta(&self) -> Option<&str> {
         self.perf_delta.as_deref()
     }
@@ -117,7 +117,7 @@ impl Anchor {
         out.push(b'}');
     }
 
-    /// Whether they say the same, in whatever order they were added.
+    /// Returns whether both have the same content, in whatever order they were added.
     fn says(&self, other: &Anchor) -> bool {
         self.stamp.time_ms == other.stamp.time_ms
             && self.session_id == other.session_id
@@ -139,7 +139,7 @@ impl Anchor {
     }
 
     fn heap_bytes(&self) -> usize {
-        // In blocks as allocators give them: most of these texts are short.
+        // Allocators give multiples of 8 bytes, and most of these texts are short.
         let bytes = |text: &str| text.len().next_multiple_of(8);
         let optional = |text: &Option<Box<str>>| text.as_deref().map_or(0, bytes);
         let impacts: usize = self.key_impacts().map(|id| bytes(id) + size_of::<Box<str>>()).sum();
@@ -147,7 +147,7 @@ impl Anchor {
     }
 }
 
-/// An anchor to be added. Texts have 1 to 65,536 bytes.
+/// An anchor to add. Texts have 1 to 65,536 bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct NewAnchor<'a> {
     /// Need not be a UUID.
@@ -158,23 +158,23 @@ pub struct NewAnchor<'a> {
     /// Ids of entities.
     pub key_impacts: &'a [&'a str],
     pub perf_delta: Option<Number<'a>>,
-    /// Of what it tells.
+    /// The time of what the anchor reports, in Unix milliseconds.
     pub time_ms: i64,
 }
 
-/// How many and how old anchors may be; 0 is no bound.
+/// Bounds on the number and the age of anchors; 0 is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnchorBounds {
     pub maxlen: u64,
     pub max_age_ms: u64,
 }
 
-/// What adding did.
+/// The result of adding an anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
-    /// So many anchors there are now; with none, there is no reason for a key.
+    /// Number of anchors that are left; if 0, the key need not exist.
     pub kept: u64,
-    /// False: everything was so already.
+    /// Whether anything changed; false if an equal anchor existed already.
     pub changed: bool,
 }
 
@@ -218,13 +218,13 @@ pub struct Anchors {
     /// Oldest first; of equal times, the one added earlier.
     by_time: BTreeSet<By<ByTime>>,
     next_order: u64,
-    /// The age bound of the last addition, which reads go by: time passes between two additions, and a read has no bound of its own.
+    /// The age bound of the last addition, used by reads: anchors expire between additions, and a read has no bound of its own.
     max_age_ms: u64,
     text_bytes: usize,
 }
 
 impl Anchors {
-    /// All anchors, also those that time has passed and nothing has freed.
+    /// Returns the number of anchors, including those that have expired but are not freed.
     pub fn len(&self) -> usize {
         self.by_time.len()
     }
@@ -233,13 +233,14 @@ impl Anchors {
         self.by_time.is_empty()
     }
 
-    /// The age bound of the last addition, 0 for none.
+    /// Returns the age bound of the last addition; 0 is no bound.
     pub fn max_age_ms(&self) -> u64 {
         self.max_age_ms
     }
 
-    /// Adds an anchor in the place of the session's former one, then drops what is over `maxlen`, oldest first, or older than `max_age_ms` at
-    /// `now_ms`; that may be the one just added.
+    /// Adds an anchor, replacing the session's former one, then drops those beyond `maxlen`, oldest first, and those older than
+    /// `max_age_ms`
+    /// at `now_ms`; this may drop the one just added.
     ///
     /// Cost: O(log anchors + dropped).
     pub fn add(&mut self, new: &NewAnchor<'_>, bounds: AnchorBounds, now_ms: i64) -> Added {
@@ -248,7 +249,7 @@ impl Anchors {
         let text = |text: &str| Box::<str>::from(text);
         let anchor = Anchor {
             stamp: Stamp {
-                // Only in this range does it come back from a payload.
+                // A payload is only decoded if its times are in this range.
                 time_ms: new.time_ms.clamp(MIN_TIME_MS, MAX_TIME_MS),
                 order: self.next_order,
             },
@@ -260,7 +261,7 @@ impl Anchors {
         };
         let stamp = anchor.stamp;
         let known = self.by_session.get(new.session_id).map(|known| Arc::clone(&known.0));
-        // What is there already is added again only to come before others of its time.
+        // An equal anchor is replaced only if others have the same time, to become the newest of them.
         let is_there = known.as_ref().is_some_and(|known| {
             known.says(&anchor)
                 && self
@@ -298,7 +299,7 @@ impl Anchors {
         }
     }
 
-    /// The session's anchor, unless time has passed it. Cost: O(log anchors).
+    /// Returns the session's anchor unless it has expired. Cost: O(log anchors).
     pub fn get(&self, session_id: &str, now_ms: i64) -> Option<&Anchor> {
         let passed_before_ms = self.passed_before_ms(now_ms);
         self.by_session
@@ -307,7 +308,7 @@ impl Anchors {
             .filter(|anchor| anchor.stamp.time_ms >= passed_before_ms)
     }
 
-    /// What time has not passed, newest first; of equal times, the one added later.
+    /// Iterates over the anchors that have not expired, newest first; of equal times, the one added later comes first.
     pub fn newest_first(&self, now_ms: i64) -> impl Iterator<Item = &Anchor> {
         let passed_before_ms = self.passed_before_ms(now_ms);
         self.by_time
@@ -317,9 +318,9 @@ impl Anchors {
             .take_while(move |anchor| anchor.stamp.time_ms >= passed_before_ms)
     }
 
-    /// What the anchors hold on the heap, the value itself not counted, about. Cost: O(1).
+    /// Estimates the heap bytes of the anchors, without the value itself. Cost: O(1).
     pub fn heap_bytes(&self) -> usize {
-        // However few there are, each of the two orders has a whole node.
+        // However few anchors there are, each of the two orders has a whole node.
         const NODE_BYTES: usize = 112;
         let orders = match self.len() {
             0 => 0,
@@ -328,13 +329,14 @@ impl Anchors {
         orders + self.len() * shared_bytes::<Anchor>() + self.text_bytes
     }
 
-    /// How many pieces there are to free.
+    /// Returns how many allocations there are to free.
     pub fn free_effort(&self) -> usize {
         self.len()
     }
 
-    /// Gives the texts of `count` anchors `from..` to `relocate`, which may put them elsewhere, unless a copy shares them; returns the anchor
-    /// to go on with, or `None` at the end.
+    /// Passes the texts of the anchors `from..from + count` to `relocate`, which may move them, unless a copy shares them; returns the
+    /// anchor to
+    /// continue with, or `None` at the end.
     ///
     /// Cost: O(from + count × log anchors).
     pub fn relocate(
@@ -352,7 +354,7 @@ impl Anchors {
             .map(|anchor| anchor.0.stamp)
             .collect();
         for stamp in stamps {
-            // Only what stands in no order may be changed: the texts are what one of them compares.
+            // An anchor is changed only while it is in no order: the texts are what one of the orders compares.
             let Some(By(mut anchor)) = self.by_time.take(&stamp) else {
                 continue;
             };
@@ -366,9 +368,9 @@ impl Anchors {
         (from + count < self.len()).then_some(from + count)
     }
 
-    // ---- outside of memory ------------------------------------------------------------------------------------------
+    // ---- payload ----------------------------------------------------------------------------------------------------
 
-    /// The payload of RDB, `DUMP` and `SESSION.LOAD`:
+    /// Encodes the payload of RDB, `DUMP` and `SESSION.LOAD`:
     ///
     /// ```text
     ///  +---------------+---------+--------+-----------------
@@ -411,8 +413,8 @@ impl Anchors {
         whole
     }
 
-    /// Reads what [`Anchors::encode_whole`] wrote; nothing may follow it. Nothing is believed: every rule that holds for anchors is checked
-    /// again, except for their number, which a command has chosen.
+    /// Decodes what [`Anchors::encode_whole`] wrote; refuses trailing bytes. Validates every rule that holds for anchors, except for their
+    /// number, which a command has chosen.
     ///
     /// Cost: O(anchors × log anchors + bytes).
     pub fn decode_whole(whole: &[u8]) -> Result<Anchors, PayloadError> {
@@ -427,8 +429,7 @@ impl Anchors {
         };
         let count = reader.number().ok_or(PayloadError("no count of anchors"))?;
         for order in 0..count {
-            let anchor =
-                read_anchor(&mut reader, order).ok_or(PayloadError("an anchor that does not hold together"))?;
+            let anchor = read_anchor(&mut reader, order).ok_or(PayloadError("an inconsistent anchor"))?;
             if anchors.by_time.last().is_some_and(|By(last)| last.stamp > anchor.stamp) {
                 return Err(PayloadError("anchors out of order"));
             }
@@ -442,7 +443,7 @@ impl Anchors {
         Ok(anchors)
     }
 
-    /// Gives the content part by part, the same for equal contents however they came about.
+    /// Passes the content to `part`, piece by piece; equal contents give equal parts.
     pub fn digest(&self, mut part: impl FnMut(&[u8])) {
         part(&self.max_age_ms.to_le_bytes());
         part(&(self.len() as u64).to_le_bytes());
@@ -463,7 +464,7 @@ impl Anchors {
         }
     }
 
-    /// Panics where the two orders do not say the same.
+    /// Panics if the two orders differ.
     #[cfg(test)]
     fn check_invariants(&self) {
         assert_eq!(
@@ -486,7 +487,7 @@ impl Anchors {
         }
     }
 
-    /// Puts an anchor into both orders; its session has none there.
+    /// Inserts an anchor into both orders; its session must have none there.
     fn link(&mut self, anchor: Anchor) {
         self.text_bytes += anchor.heap_bytes();
         let anchor = Arc::new(anchor);
@@ -494,7 +495,7 @@ impl Anchors {
         self.by_time.insert(By(anchor));
     }
 
-    /// Takes an anchor that is there out of both orders.
+    /// Removes an anchor from both orders.
     fn unlink(&mut self, anchor: &Anchor) {
         self.text_bytes -= anchor.heap_bytes();
         self.by_session.remove(&*anchor.session_id);

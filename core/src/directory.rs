@@ -1,9 +1,10 @@
 //! The directory of one scope: which sessions are registered in it, by id, by alias, by key and by creation.
 //!
-//! A directory holds no copy of what a session knows. State, counts and times are looked up in the session at the moment of reading, by
-//! functions that the caller gives; the same look-up says whether the key still holds that session. An entry whose key does not is *dead*: it
-//! is shown nowhere, its alias is free, and [`Directory::prune`] and [`Directory::register`] remove it in time. Only the caller can know which
-//! entries are dead; a replica, whose keys may lag, is told what was removed.
+//! A directory holds no copy of a session's data. State, counts and times are looked up in the session when they are read, by functions
+//! that the caller provides; the same look-up says whether the key still holds that session. If it does not, the entry is *dead*: it is
+//! never shown, its alias is free, and [`Directory::prune`] and [`Directory::register`] eventually remove it. Only the caller can know
+//! which
+//! entries are dead; the keys of a replica may lag, so removals are replicated to it.
 //!
 //! ```text
 //!  by_id ──────────┐
@@ -14,8 +15,8 @@
 //! ```
 //!
 //! An entry is one block of 72 bytes (80 as allocators give them), one for its two texts, and a pointer in each of the four orders, which
-//! are B-trees: about 155 bytes and the texts. 100,000 entries with keys of 52 bytes and aliases of 12 take 22 to 23 MB. Entries never
-//! change once they are made: a directory and its copies share them.
+//! are B-trees: about 155 bytes plus the texts. 100,000 entries with keys of 52 bytes and aliases of 12 take 22 to 23 MB. Entries are
+//! immutable: a directory and its copies share them.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
@@ -35,10 +36,10 @@ use crate::text::json;
 use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
 use crate::text::varint;
 
-/// An alias has 1 to so many bytes.
+/// The maximum length of an alias; the minimum is 1.
 pub const MAX_ALIAS_BYTES: usize = 255;
 
-/// A text that [`check_alias`] has found to be an alias.
+/// An alias, made by [`check_alias`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alias<'a>(&'a str);
 
@@ -56,7 +57,7 @@ impl Deref for Alias<'_> {
     }
 }
 
-/// Which rule a text breaks that should be an alias. [`fmt::Display`] gives what follows `BADALIAS`.
+/// The rule that a text breaks which should be an alias. [`fmt::Display`] gives the text after `BADALIAS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AliasError {
     Length { bytes: usize },
@@ -87,11 +88,11 @@ impl fmt::Display for AliasError {
 
 impl std::error::Error for AliasError {}
 
-/// Whether these bytes are an alias, or which rule they break: 1 to 255 bytes of UTF-8, no `/`, `\`, NUL or control character (C0, DEL,
-/// C1), neither `.` nor `..`, no white space at either end, not shaped like a UUID.
+/// Returns the alias if these bytes are one, else the rule they break: 1 to 255 bytes of UTF-8, no `/`, `\`, NUL or control character (C0,
+/// DEL, C1), neither `.` nor `..`, no white space at either end, not shaped like a UUID.
 ///
-/// White space is all that Unicode calls so: what looks like a space at an end makes two names that nobody can tell apart, whichever of
-/// the spaces it is. Shaped like a UUID is whatever [`parse_id`] reads, so that no word means both an alias and an id.
+/// White space is whatever Unicode calls so: names that differ only in spaces at an end would look the same. Shaped like a UUID is whatever
+/// [`parse_id`] accepts, so that no word is both an alias and an id.
 ///
 /// ```
 /// use redis_session_core::directory::{check_alias, AliasError};
@@ -129,20 +130,20 @@ pub fn check_alias(bytes: &[u8]) -> Result<Alias<'_>, AliasError> {
     Ok(Alias(text))
 }
 
-/// Reads a session id, without case: 8-4-4-4-12 hexadecimal digits, the same in braces or behind `urn:uuid:`, or 32 digits without
+/// Parses a session id, ignoring case: 8-4-4-4-12 hexadecimal digits, the same in braces or after `urn:uuid:`, or 32 digits without
 /// hyphens.
 pub fn parse_id(bytes: &[u8]) -> Option<Uuid> {
     Uuid::try_parse_ascii(bytes).ok()
 }
 
-/// One registered session. Equal are entries that say the same of the same session.
+/// One registered session. Entries are equal if they hold the same data of the same session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     id: Uuid,
     stamp: Stamp,
     /// The key, then the alias.
     text: Box<[u8]>,
-    /// 0 is no alias.
+    /// 0 if there is no alias.
     alias_bytes: u8,
     is_autoname: bool,
 }
@@ -154,7 +155,7 @@ impl Entry {
             id,
             stamp,
             text: [key, alias.as_bytes()].concat().into_boxed_slice(),
-            // An alias has 255 bytes at most.
+            // An alias has at most 255 bytes.
             alias_bytes: alias.len() as u8,
             is_autoname: is_autoname && !alias.is_empty(),
         }
@@ -164,7 +165,7 @@ impl Entry {
         self.id
     }
 
-    /// The key that held the session when it was registered.
+    /// Returns the key that held the session when it was registered.
     pub fn key(&self) -> &[u8] {
         &self.text[..self.text.len() - usize::from(self.alias_bytes)]
     }
@@ -175,18 +176,19 @@ impl Entry {
             .filter(|alias| !alias.is_empty())
     }
 
-    /// Whether the alias was given as one that a program has made up; it is only shown.
+    /// Returns whether the alias was given as made up by a program. This is only shown.
     pub fn is_autoname(&self) -> bool {
         self.is_autoname
     }
 
-    /// What `LIST` sorts by. No stale copy: a session's `created_at` never changes.
+    /// Returns the creation time, which `LIST` sorts by. It cannot become stale: a session's `created_at` never changes.
     pub fn created_at_ms(&self) -> i64 {
         self.stamp.time_ms
     }
 
-    /// Appends `{"id","key","alias","autoname","created_at","last_activity","state","message_count"}` of the session that the key holds. A
-    /// key's bytes that are no UTF-8 become U+FFFD.
+    /// Appends `{"id","key","alias","autoname","created_at","last_activity","state","message_count"}` of the session that the key holds.
+    /// Bytes of
+    /// the key that are not UTF-8 become U+FFFD.
     ///
     /// Cost: that of [`Session::message_count`].
     pub fn write_json(&self, session: &Session, now_ms: i64, out: &mut Vec<u8>) {
@@ -279,16 +281,16 @@ impl Borrow<Stamp> for By<ByCreation> {
     }
 }
 
-/// What [`Directory::register`] is told.
+/// The arguments of [`Directory::register`].
 #[derive(Debug, Clone, Copy)]
 pub struct Registration<'a> {
     pub id: Uuid,
     /// Any bytes.
     pub key: &'a [u8],
-    /// The session's own.
+    /// The session's own creation time.
     pub created_at_ms: i64,
-    /// `None` leaves a known session the alias it has. For a session that was only now made, remove an entry of its id first: it is another
-    /// one's.
+    /// `None` keeps the alias of a known session. For a session that was newly created, first remove any entry with its id: that belongs to
+    /// another session.
     pub alias: Option<NewAlias<'a>>,
 }
 
@@ -298,23 +300,23 @@ pub struct NewAlias<'a> {
     pub is_autoname: bool,
 }
 
-/// What a registration did.
+/// The result of a registration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Registered {
-    /// The id was not there.
+    /// Whether the id was not registered before.
     pub is_new: bool,
-    /// False: everything was as it should be already.
+    /// Whether anything changed.
     pub changed: bool,
-    /// The entries that had to make way: of another session at the same key, and of another session with the same alias.
+    /// The entries removed for this one: of another session at the same key, and of another session with the same alias.
     pub displaced: Vec<Uuid>,
 }
 
-/// Which of the entries found a list shows.
+/// Which part of the found entries a list returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
-    /// So many are passed over.
+    /// Number of entries to skip.
     pub offset: u64,
-    /// At most so many.
+    /// Maximum number of entries.
     pub count: u64,
 }
 
@@ -351,7 +353,7 @@ impl Page {
 /// }
 /// assert_eq!(directory.resolve(b"billing").map(|entry| entry.id()), Some(Uuid::from_u128(1)));
 ///
-/// // The first one's key is gone: it is not listed, and makes way for whoever takes its alias.
+/// The first key is gone: the session is not listed, and its alias can be taken.
 /// let is_live = |id: Uuid| id != Uuid::from_u128(1);
 /// let listed = directory.list(None, Page::ALL, |entry| is_live(entry.id()).then_some(()));
 /// assert_eq!(listed.len(), 1);
@@ -366,12 +368,12 @@ pub struct Directory {
     by_creation: BTreeSet<By<ByCreation>>,
     next_order: u64,
     text_bytes: usize,
-    /// The last id that pruning looked at. No content: each server has its own.
+    /// The last id that [`Directory::prune`] visited. It is not content: each server has its own.
     pruned_up_to: Option<Uuid>,
 }
 
 impl Directory {
-    /// All entries, dead ones too.
+    /// Returns the number of entries, including dead ones.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -380,22 +382,22 @@ impl Directory {
         self.by_id.is_empty()
     }
 
-    /// Cost: O(log entries).
+    /// Finds the entry of a session id. Cost: O(log entries).
     pub fn by_id(&self, id: Uuid) -> Option<&Entry> {
         self.by_id.get(&id).map(|entry| &*entry.0)
     }
 
-    /// The entry of exactly this alias. Cost: O(log entries).
+    /// Finds the entry with exactly this alias. Cost: O(log entries).
     pub fn by_alias(&self, alias: &[u8]) -> Option<&Entry> {
         self.by_alias.get(alias).map(|entry| &*entry.0)
     }
 
-    /// Cost: O(log entries).
+    /// Finds the entry of a key. Cost: O(log entries).
     pub fn by_key(&self, key: &[u8]) -> Option<&Entry> {
         self.by_key.get(key).map(|entry| &*entry.0)
     }
 
-    /// The entry that an id (in any form that [`parse_id`] reads) or an alias means; it may be dead. Cost: O(log entries).
+    /// Finds the entry of an id (in any form that [`parse_id`] accepts) or an alias; it may be dead. Cost: O(log entries).
     pub fn resolve(&self, alias_or_id: &[u8]) -> Option<&Entry> {
         match parse_id(alias_or_id) {
             Some(id) => self.by_id(id),
@@ -403,13 +405,14 @@ impl Directory {
         }
     }
 
-    /// All entries, dead ones too: newest created first, of equal times the one registered later first.
+    /// Iterates over all entries, including dead ones: newest created first, of equal times the one registered later first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Entry> {
         self.by_creation.iter().rev().map(|entry| &*entry.0)
     }
 
-    /// A page of the living entries, newest created first, of equal times the one registered later first, each with what `look_up` says of
-    /// it; it says `None` of the dead. `pattern` is a glob that the alias has to match; no alias is an empty one.
+    /// Returns a page of the live entries, newest created first, of equal times the one registered later first, each with the result of
+    /// `look_up`,
+    /// which is `None` for dead entries. `pattern` is a glob that the alias must match; a missing alias is matched as an empty text.
     ///
     /// Cost: O(offset + count) look-ups, and one for each dead entry on the way; with a pattern, also O(entries on the way) matches.
     pub fn list<'d, T>(
@@ -427,10 +430,11 @@ impl Directory {
             .collect()
     }
 
-    /// The same, most recently active first: `look_up` also says when that was, in Unix milliseconds. Of equal times, the one registered
-    /// later comes first.
+    /// Like [`Directory::list`], most recently active first: `look_up` also returns the time of the last activity, in Unix milliseconds. Of
+    /// equal
+    /// times, the entry registered later comes first.
     ///
-    /// Cost: O(entries) look-ups; a page of it is sorted, not all.
+    /// Cost: O(entries) look-ups; only the page is sorted, not all entries.
     pub fn list_by_activity<'d, T>(
         &'d self,
         pattern: Option<&[u8]>,
@@ -458,10 +462,11 @@ impl Directory {
             .collect()
     }
 
-    /// Registers a session, or moves a known one to another key or alias. A known one keeps its place among equal times.
+    /// Registers a session, or moves a known one to another key or alias. A known one keeps its position among equal times.
     ///
-    /// A key holds one session, so another entry at the same key is stale and goes. Another entry with the same alias goes too: the caller has
-    /// looked and found it dead, or a primary has.
+    /// A key holds one session, so another entry with the same key is stale and is removed. Another entry with the same alias is removed
+    /// too: the
+    /// caller, or a primary, has found it dead.
     ///
     /// Cost: O(log entries).
     pub fn register(&mut self, registration: &Registration<'_>) -> Registered {
@@ -472,7 +477,7 @@ impl Directory {
             (None, None) => (None, false),
         };
         let stamp = Stamp {
-            // Only in this range does it come back from a payload.
+            // A payload is only decoded if its times are in this range.
             time_ms: registration.created_at_ms.clamp(MIN_TIME_MS, MAX_TIME_MS),
             order: known.as_ref().map_or(self.next_order, |known| known.stamp.order),
         };
@@ -497,7 +502,7 @@ impl Directory {
         }
     }
 
-    /// Gives a registered session another alias, as [`Directory::register`] does; `None` if it is not registered. Cost: O(log entries).
+    /// Changes the alias of a registered session, as [`Directory::register`] does; `None` if it is not registered. Cost: O(log entries).
     pub fn rename(&mut self, id: Uuid, alias: NewAlias<'_>) -> Option<Registered> {
         let known = Arc::clone(&self.by_id.get(&id)?.0);
         Some(self.register(&Registration {
@@ -508,7 +513,7 @@ impl Directory {
         }))
     }
 
-    /// Removes an entry; false if it was not there. Cost: O(log entries).
+    /// Removes an entry; returns false if there is none. Cost: O(log entries).
     pub fn remove(&mut self, id: Uuid) -> bool {
         let Some(entry) = self.by_id.get(&id).map(|entry| Arc::clone(&entry.0)) else {
             return false;
@@ -517,11 +522,12 @@ impl Directory {
         true
     }
 
-    /// Looks at the next `visits` entries, in the order of their ids and behind the last one looked at, and removes those that are dead; returns
-    /// what it removed.
+    /// Visits the next `visits` entries in the order of their ids, starting after the last one visited, and removes those that are dead;
+    /// returns
+    /// the ids it removed.
     ///
-    /// With two visits or more at each write that registers one session, every entry is looked at again within as many writes as there
-    /// are entries, however ids are made. Looking at entries changes no content: where nothing is removed, there is nothing to replicate.
+    /// With two or more visits at each write that registers one session, every entry is visited again within as many writes as there are
+    /// entries, whatever their ids. Visiting changes no content: if nothing is removed, nothing needs to be replicated.
     ///
     /// Cost: O(log entries + visits).
     pub fn prune(&mut self, visits: usize, mut is_live: impl FnMut(&Entry) -> bool) -> Vec<Uuid> {
@@ -542,20 +548,20 @@ impl Directory {
         dead
     }
 
-    /// What the directory holds on the heap, itself not counted, about. Entries that copies share count in full here too. Cost: O(1).
+    /// Estimates the heap bytes of the directory, without the value itself. Entries shared with copies count in full. Cost: O(1).
     pub fn heap_bytes(&self) -> usize {
         const ENTRY_BYTES: usize = shared_bytes::<Entry>() + 3 * POINTER_BYTES;
         self.by_id.len() * ENTRY_BYTES + self.by_alias.len() * POINTER_BYTES + self.text_bytes
     }
 
-    /// How many pieces there are to free.
+    /// Returns how many allocations there are to free.
     pub fn free_effort(&self) -> usize {
         self.by_id.len()
     }
 
-    // ---- outside of memory ------------------------------------------------------------------------------------------
+    // ---- payload ----------------------------------------------------------------------------------------------------
 
-    /// The payload of RDB, `DUMP` and `SESSION.LOAD`:
+    /// Encodes the payload of RDB, `DUMP` and `SESSION.LOAD`:
     ///
     /// ```text
     ///  +---------------+--------+----------------------------------------------------------------------+
@@ -591,8 +597,7 @@ impl Directory {
         whole
     }
 
-    /// Reads what [`Directory::encode_whole`] wrote; nothing may follow it. Nothing is believed: every rule that holds for a directory is
-    /// checked again.
+    /// Decodes what [`Directory::encode_whole`] wrote; refuses trailing bytes. Validates every rule that holds for a directory.
     ///
     /// Cost: O(entries × log entries + bytes).
     pub fn decode_whole(whole: &[u8]) -> Result<Directory, PayloadError> {
@@ -600,7 +605,7 @@ impl Directory {
         let mut directory = Directory::default();
         let count = reader.number().ok_or(PayloadError("no count of entries"))?;
         for order in 0..count {
-            let entry = read_entry(&mut reader, order).ok_or(PayloadError("an entry that does not hold together"))?;
+            let entry = read_entry(&mut reader, order).ok_or(PayloadError("an inconsistent entry"))?;
             let is_known = directory.by_id.contains(&entry.id)
                 || directory.by_key.contains(entry.key())
                 || directory.by_alias.contains(entry.alias_bytes());
@@ -614,7 +619,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Gives the content part by part, the same for equal contents however they came about.
+    /// Passes the content to `part`, piece by piece; equal contents give equal parts.
     pub fn digest(&self, mut part: impl FnMut(&[u8])) {
         part(&(self.len() as u64).to_le_bytes());
         for entry in self.in_registration_order() {
@@ -632,7 +637,7 @@ impl Directory {
         entries
     }
 
-    /// Panics where the orders do not say the same.
+    /// Panics if the orders differ.
     #[cfg(test)]
     fn check_invariants(&self) {
         let with_alias = self.by_id.iter().filter(|entry| entry.0.alias_bytes > 0).count();
@@ -648,7 +653,7 @@ impl Directory {
         assert_eq!(self.text_bytes, texts.sum::<usize>(), "bytes of texts");
     }
 
-    /// Puts an entry into all orders; its id, key and alias are not there.
+    /// Inserts an entry into all orders; its id, key and alias must not be there.
     fn link(&mut self, entry: Entry) {
         self.text_bytes += entry.text.len();
         let entry = Arc::new(entry);
@@ -660,7 +665,7 @@ impl Directory {
         self.by_id.insert(By(entry));
     }
 
-    /// Takes an entry that is there out of all orders.
+    /// Removes an entry from all orders.
     fn unlink(&mut self, entry: &Entry) {
         self.text_bytes -= entry.text.len();
         if entry.alias_bytes > 0 {

@@ -1,4 +1,4 @@
-//! What the unit tests of many modules begin with.
+//! Values that the unit tests of several modules start from.
 
 use std::sync::Arc;
 

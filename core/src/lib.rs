@@ -3,20 +3,20 @@
 //! There is no Redis in this crate, no clock, no randomness and no configuration: times, ids and limits come in as values, and
 //! what happened comes out as a value. So every rule can be understood and tested here.
 //!
-//! | module | what it is about |
+//! | module | contents |
 //! |---|---|
-//! | [`session`] | [`Session`]: identity, limits, counts, all that agents keep, and the operations that change it |
-//! | [`conversation`] | the messages under their window: exchanges, pins, what goes and what stays |
-//! | [`log`] | the append-only log in chunks that messages stand in: bytes, sharing, compression |
-//! | [`body`] | what is read from a message's body, and the bodies composed here |
-//! | `payload` | the bytes outside of memory, one file a format, apart from what is in memory |
-//! | [`layout`] | the legacy layouts that become sessions: told apart by type and shape |
-//! | [`directory`] | [`Directory`]: which sessions a scope has, by id, alias, key and creation |
+//! | [`session`] | [`Session`]: identity, limits, counts, everything agents store, and the operations on it |
+//! | [`conversation`] | the messages and their window: exchanges, pins, eviction |
+//! | [`log`] | the append-only log in chunks that stores messages and events: bytes, sharing, compression |
+//! | [`body`] | the facts read from a message's body, and the bodies composed here |
+//! | `payload` | the serialised formats, one file each, separate from the types in memory |
+//! | [`layout`] | the legacy layouts that can be migrated to sessions, recognised by type and shape |
+//! | [`directory`] | [`Directory`]: the sessions of a scope, by id, alias, key and creation |
 //! | [`anchor`] | [`Anchors`]: what recent sessions did to one entity |
-//! | [`limits`] | the bounds that a session carries |
-//! | [`text`] | the ground: JSON, ISO 8601, globs, packed numbers, stable hashes |
+//! | [`limits`] | the limits of a session |
+//! | [`text`] | the basics: JSON, ISO 8601, globs, variable-length integers, stable hashes |
 //!
-//! A tool call and its answer leave the window together or not at all:
+//! A tool call and its answer are evicted together:
 //!
 //! ```
 //! use std::sync::Arc;

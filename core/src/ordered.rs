@@ -1,12 +1,13 @@
-//! Values that stand in several orders at once: each order is a tree of pointers to the same values, which it compares by one of their
-//! parts. A pointer is all that an order costs, and no operation costs more than O(log values), whoever has chosen the parts: a table of
-//! hashes would need a random seed to promise that.
+//! Values kept in several orders at once: each order is a tree of pointers to the same values, compared by one of their parts. An order
+//! costs
+//! one pointer per value, and every operation O(log values), whoever chooses the parts: a hash table would need a random seed to guarantee
+//! that.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// What values are ordered by. The part has to be different for each value of one tree.
+/// The part that values are ordered by. It must be different for each value of one tree.
 pub(crate) trait Order {
     type Value;
     type Part: Ord + ?Sized;
@@ -14,7 +15,7 @@ pub(crate) trait Order {
     fn part(value: &Self::Value) -> &Self::Part;
 }
 
-/// A value in a tree of that order.
+/// A value in a tree with this order.
 pub(crate) struct By<O: Order>(pub Arc<O::Value>);
 
 impl<O: Order> Clone for By<O> {
@@ -49,19 +50,19 @@ impl<O: Order> Ord for By<O> {
     }
 }
 
-/// A place in an order by time that is total: among equal times, what came later is later.
+/// A position in a total order by time: of equal times, the value added later is later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     pub time_ms: i64,
-    /// The next number of a counter when the value came.
+    /// The value of a counter when the value was added.
     pub order: u64,
 }
 
-/// Bytes of one pointer in a tree, nodes at their usual filling: measured over 100,000 values, 19 for ones that came in order, 15 for ones that
-/// did not.
+/// Bytes of one pointer in a tree, with nodes at their usual fill: measured over 100,000 values, 19 for values inserted in order, 15 for
+/// others.
 pub(crate) const POINTER_BYTES: usize = 19;
 
-/// What an [`Arc`] of a value takes: two counts and the value, in blocks of 16 bytes as allocators give them.
+/// Returns the size of an [`Arc`] of a value: two counts and the value, in blocks of 16 bytes as allocators give them.
 pub(crate) const fn shared_bytes<T>() -> usize {
     (2 * size_of::<usize>() + size_of::<T>()).next_multiple_of(16)
 }

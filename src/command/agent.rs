@@ -14,7 +14,7 @@ use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.AGENT",
-    summary: "Keeps the agents of a session and gives one of them the turn",
+    summary: "Manages the agents of a session and the lease that gives one of them the turn",
     complexity: "Depends on the subcommand",
     flags: "",
     subcommands: &[JOIN, LEAVE, LIST, HAND_OFF, LEASE, RELEASE, HELP],
@@ -38,23 +38,23 @@ const JOIN: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "1, or 0 for an agent that is known.",
-    details: "A known agent is seen again, and its meta replaced if one is given. Agents need not have joined to hold a lease or to record. One \
-              more than `max-agents` is `TOOLARGE`.",
+    reply: "1, or 0 if the agent is known already.",
+    details: "For a known agent `last_seen` is updated, and `meta` is replaced if given. Agents can hold a lease and record events without \
+              joining. More than `max-agents` agents are refused with `TOOLARGE`.",
     entry: entry::<AgentJoin>(),
     ..Command::BLANK
 };
 
 const LEAVE: Command = Command {
     name: "LEAVE",
-    summary: "Removes an agent; a lease that it holds ends",
+    summary: "Removes an agent and ends the lease if the agent holds it",
     complexity: "O(log(N)) with N the agents of the session",
     arity: -4,
     flags: "write fast",
     acl: "write fast",
     keys: &[KeySpec::at(2, Access::UPDATE)],
     args: &[key("key"), arg("agent", Kind::Str), IFVERSION, LEASE_OPTION, AT, EXPIRY],
-    reply: "1, or 0 if neither the agent nor a lease of it was there.",
+    reply: "1, or 0 if it was no agent and held no lease.",
     entry: entry::<AgentLeave>(),
     ..Command::BLANK
 };
@@ -68,14 +68,14 @@ const LIST: Command = Command {
     acl: "read slow",
     keys: &[KeySpec::at(2, Access::READ)],
     args: &[key("key")],
-    reply: "Array of `{\"agentId\",\"joined_at\",\"last_seen\",\"meta\"}` as JSON, by name.",
+    reply: "Array of `{\"agentId\",\"joined_at\",\"last_seen\",\"meta\"}` as JSON, sorted by name.",
     entry: entry::<AgentList>(),
     ..Command::BLANK
 };
 
 const HAND_OFF: Command = Command {
     name: "HANDOFF",
-    summary: "Records that an agent hands over to another, with its lease if it holds one",
+    summary: "Records a handoff from one agent to another, and passes on the lease if the first holds it",
     complexity: "O(log(N)) with N the agents of the session",
     arity: -5,
     flags: "write deny-oom fast",
@@ -91,16 +91,15 @@ const HAND_OFF: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "Array `[seq of a handoff event, new lease token or 0]`.",
-    details:
-        "The event is of type `handoff`, its agent the one who hands over; `changeInfo` holds `from`, `to` and `note`.",
+    reply: "Array `[seq of the handoff event, new lease token or 0]`.",
+    details: "The event has type `handoff` and the agent `from`; its `changeInfo` contains `from`, `to` and `note`.",
     entry: entry::<AgentHandOff>(),
     ..Command::BLANK
 };
 
 const LEASE: Command = Command {
     name: "LEASE",
-    summary: "Gives an agent the turn for a time, or renews it",
+    summary: "Gives an agent the lease for a time, or renews it",
     complexity: "O(log(N)) with N the agents of the session",
     arity: -5,
     flags: "write deny-oom fast",
@@ -114,9 +113,9 @@ const LEASE: Command = Command {
             &[arg("milliseconds", Kind::Int), token("PXAT", arg("unix-time-milliseconds", Kind::UnixTime))],
         ),
     ],
-    reply: "The fencing token, which only ever grows; the holder keeps its token.",
-    details: "Slides the key's expiry, as every command that writes. `LEASEHELD` while another agent's lease lives. While a lease lives, every writing command but `SESSION.AGENT` needs its token in \
-              `LEASE`.",
+    reply: "The fencing token. It increases with each new lease; a renewal keeps it.",
+    details: "Fails with `LEASEHELD` if another agent holds an unexpired lease. Until it expires, every writing command except \
+              `SESSION.AGENT` requires its token in `LEASE`. Like every writing command it slides the key's expiry.",
     entry: entry::<AgentLease>(),
     ..Command::BLANK
 };
@@ -130,7 +129,7 @@ const RELEASE: Command = Command {
     acl: "write fast",
     keys: &[KeySpec::at(2, Access::UPDATE)],
     args: &[key("key"), arg("lease-token", Kind::Int)],
-    reply: "1; `LEASELOST` if the token is not the living lease's.",
+    reply: "1; the error `LEASELOST` if the token is not that of the unexpired lease.",
     entry: entry::<AgentRelease>(),
     ..Command::BLANK
 };

@@ -14,7 +14,7 @@ use crate::{error, settings};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.ANCHOR",
-    summary: "Keeps what recent sessions did to an entity, when they are gone too",
+    summary: "Records what recent sessions did to an entity, independent of the sessions' expiry",
     complexity: "Depends on the subcommand",
     flags: "",
     subcommands: &[ADD, GET, HELP],
@@ -23,8 +23,8 @@ pub const COMMAND: Command = Command {
 
 const ADD: Command = Command {
     name: "ADD",
-    summary: "Adds what a session did to an entity, in place of what the same session did before",
-    complexity: "O(log(N)+M) with N the anchors kept and M those that go, and the bytes given",
+    summary: "Records what a session did to an entity, replacing what it recorded before",
+    complexity: "O(log(N)+M) with N the anchors kept and M those dropped, and the bytes given",
     arity: -4,
     flags: "write deny-oom fast",
     acl: "write fast",
@@ -40,11 +40,11 @@ const ADD: Command = Command {
         opt(token("MAXAGE", arg("milliseconds", Kind::Int))),
         AT,
     ],
-    reply: "How many anchors are kept.",
-    details: "Of each session the last is kept; of all the newest `MAXLEN` (default `session.anchor-maxlen`) that are not older than `MAXAGE` \
-              (default `session.anchor-max-age`); 0 is no bound. The one added may be among those that go: `AT` dates it. Reads go by the \
-              `MAXAGE` of the last `ADD`. `PERF` is a number as JSON writes it, kept as it was written. With no anchor left there is no key. \
-              The key's expiry is the client's: `ADD` neither sets nor moves it.",
+    reply: "Number of anchors that are kept.",
+    details: "Keeps the last anchor of each session, and of all sessions the newest `MAXLEN` (default `session.anchor-maxlen`) that are not \
+              older than `MAXAGE` (default `session.anchor-max-age`); 0 is no bound. If `AT` is old enough, the added anchor itself is \
+              dropped. Reads apply the `MAXAGE` of the last `ADD`. `PERF` is a JSON number, kept as it is written. When no anchor is left \
+              the key is deleted. `ADD` neither sets nor extends the key's expiry: clients set it with `EXPIRE`.",
     entry: entry::<AnchorAdd>(),
     ..Command::BLANK
 };
@@ -58,9 +58,9 @@ const GET: Command = Command {
     acl: "read slow",
     keys: &[KeySpec::at(2, Access::READ)],
     args: &[key("key"), opt(token("SESSION", arg("session-id", Kind::Str)))],
-    reply: "Array of anchors as JSON; with `SESSION` of one or none.",
-    details: "An anchor is `{\"sessionId\",\"outcome\",\"checkpointId\",\"keyImpacts\":[…],\"perfDelta\",\"timestamp\"}`, null where not given. \
-              Of equal timestamps the one added later comes first.",
+    reply: "Array of anchors as JSON; with `SESSION` it has at most one.",
+    details: "An anchor is `{\"sessionId\",\"outcome\",\"checkpointId\",\"keyImpacts\":[…],\"perfDelta\",\"timestamp\"}`, with null for what \
+              was not given. Of equal timestamps the one added later comes first.",
     entry: entry::<AnchorGet>(),
     ..Command::BLANK
 };

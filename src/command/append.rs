@@ -48,7 +48,7 @@ pub const MSG: ArgSpec = token(
 pub const COMMAND: Command = Command {
     name: "SESSION.APPEND",
     summary: "Appends messages to a session, creating it if needed, and applies its window",
-    complexity: "O(N) with N the bytes appended; an answer to a tool call also looks for its call from the newest message back",
+    complexity: "O(N) with N the bytes appended; an answer to a tool call also searches for its call from the newest message backwards",
     arity: -4,
     flags: "write deny-oom fast",
     acl: "write fast",
@@ -66,11 +66,13 @@ pub const COMMAND: Command = Command {
         EXPIRY,
         one_of("messages", &[MSG, token("JSON", many(arg("body", Kind::Str)))]),
     ],
-    reply: "The seq of the last message; with `EVICTED` an array of it and the evicted bodies, oldest first; nil with `XX` where there is no session.",
-    details: "`JSON` bodies are kept byte for byte. `MSG` composes a body with `role`, `content`, `timestamp` and what else is given. In one \
-              step: append, window, query count, last activity, a mention of each of the body's `entity_refs`, expiry, notification. \
-              `DEDUP`: the same token with the same message again repeats the first reply and changes nothing; with another message it is \
-              `DEDUPCONFLICT`. `MAXLEN` sets the window's bound from now on. `TOKENS` counts one message.",
+    reply: "The seq of the last message; with `EVICTED` an array of the seq and the evicted bodies, oldest first; nil with `XX` if there \
+              is no session.",
+    details: "`JSON` bodies are stored byte for byte. `MSG` composes a body with `role`, `content`, `timestamp` and the options given. The \
+              command atomically appends, applies the window, updates the query count and the last activity, counts a mention of each of the \
+              body's `entity_refs`, slides the expiry and notifies. `DEDUP`: repeating a token with the same messages returns the first \
+              reply and changes nothing; with other messages it fails with `DEDUPCONFLICT`. `MAXLEN` sets the window's bound permanently. \
+              `TOKENS` sets the token count of the message, which must be the only one.",
     entry: entry::<Append>(),
     ..Command::BLANK
 };

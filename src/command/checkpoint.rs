@@ -25,8 +25,8 @@ pub const COMMAND: Command = Command {
 
 const CREATE: Command = Command {
     name: "CREATE",
-    summary: "Makes a checkpoint, and closes the session if told to",
-    complexity: "O(N/64+M) with N the chunks of the session and M the events since the last checkpoint: what is sealed is shared, not copied",
+    summary: "Makes a checkpoint, and optionally closes the session",
+    complexity: "O(N/64+M) with N the chunks of the session and M the events since the last checkpoint: sealed chunks are shared, not copied",
     arity: -3,
     flags: "write deny-oom",
     acl: "write slow",
@@ -47,13 +47,14 @@ const CREATE: Command = Command {
         EXPIRY,
     ],
     reply: "The checkpoint's id, a seq.",
-    details: "A checkpoint holds messages, entities, agents and state as they are, time, label, outcome, refs (the entities of the events since \
-              the last checkpoint, unless given) and a summary (`{\"impacts\":{…}}` with the top-level keys of those events' impacts, later ones \
-              in place of earlier ones, unless given). More than `max-checkpoints`: the oldest goes. `STORE` writes the recovery reference, \
-              `{\"sessionId\",\"checkpointId\",\"timestamp\",\"refEntities\",\"summary\",\"outcome\",\"state\",\"label\"}`, as a string key that \
-              expires `GRACE` seconds (`session.checkpoint-grace`) after the session would, never if the session has no expiry; it overwrites as \
-              `SET` does. `TRIM` drops the events since the last checkpoint. `CLOSE` closes the session: it expires after the grace, unless an \
-              expiry option says otherwise, its lease ends, and writes are `CLOSED`.",
+    details: "A checkpoint contains the present messages, entities, agents and state, a time, label and outcome, refs (default: the entities \
+              of the events since the last checkpoint) and a summary (default: `{\"impacts\":{…}}` with the top-level keys of the impacts of \
+              those events, where later values replace earlier ones). Beyond `max-checkpoints` the oldest is dropped. `STORE` writes the \
+              recovery reference, \
+              `{\"sessionId\",\"checkpointId\",\"timestamp\",\"refEntities\",\"summary\",\"outcome\",\"state\",\"label\"}`, as a string key \
+              that expires `GRACE` seconds (default `session.checkpoint-grace`) after the session would, or never if the session has no \
+              expiry; like `SET` it overwrites the key. `TRIM` drops the events since the last checkpoint. `CLOSE` closes the session: its \
+              lease ends, further writes fail with `CLOSED`, and it expires after `GRACE` seconds, unless an expiry option is given.",
     entry: entry_with_keys::<CheckpointCreate>(),
     ..Command::BLANK
 };
@@ -89,7 +90,7 @@ const LIST: Command = Command {
 const DEL: Command = Command {
     name: "DEL",
     summary: "Deletes checkpoints of a session",
-    complexity: "O(N*M) with N the checkpoints and M the ids; what no one else shares is freed",
+    complexity: "O(N*M) with N the checkpoints and M the ids; frees what no other key shares",
     arity: -4,
     flags: "write",
     acl: "write slow",
@@ -102,23 +103,23 @@ const DEL: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "How many were there.",
+    reply: "Number of checkpoints deleted.",
     entry: entry::<CheckpointDel>(),
     ..Command::BLANK
 };
 
 const RESTORE: Command = Command {
     name: "RESTORE",
-    summary: "Brings messages, entities, agents and state back as they were at a checkpoint",
-    complexity: "O(N/64) with N the chunks of the session; O(M) with M its messages where roles are pinned or ages bound",
+    summary: "Restores messages, entities, agents and state from a checkpoint",
+    complexity: "O(N/64) with N the chunks of the session; O(M) with M its messages if roles are pinned or ages bounded",
     arity: -4,
     flags: "write deny-oom",
     acl: "write slow",
     keys: &[KeySpec::at(2, Access::UPDATE)],
     args: &[key("key"), arg("checkpoint-id", Kind::Int), IFVERSION, LEASE, AT, EXPIRY],
     reply: "The session's new version.",
-    details: "Events, meta, limits, pins, `DEDUP` tokens, lease, counts and the other checkpoints stay as they are; the present window applies. \
-              seq goes on: an event of type `restored` records it. `NOCHECKPOINT` where there is no such checkpoint.",
+    details: "Events, meta, limits, pins, `DEDUP` tokens, lease, counts and the other checkpoints do not change; the present window is \
+              applied. An event of type `restored` is recorded, with the next seq. Fails with `NOCHECKPOINT` if there is no such checkpoint.",
     entry: entry::<CheckpointRestore>(),
     ..Command::BLANK
 };

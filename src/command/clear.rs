@@ -8,14 +8,14 @@ use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.CLEAR",
-    summary: "Removes all messages of a session; identity, entities, events and seqs stay",
+    summary: "Removes all messages of a session; identity, entities, events and seqs are kept",
     complexity: "O(N) with N the chunks of the session",
     arity: -2,
     flags: "write",
     acl: "write slow",
     keys: &[KeySpec::at(1, Access::DELETE)],
     args: &[key("key"), IFVERSION, LEASE, AT, EXPIRY],
-    reply: "How many messages were removed.",
+    reply: "Number of messages removed.",
     entry: entry::<Clear>(),
     ..Command::BLANK
 };

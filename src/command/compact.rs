@@ -28,9 +28,9 @@ pub const COMMAND: Command = Command {
         EXPIRY,
         one_of("message", &[MSG, token("JSON", arg("body", Kind::Str))]),
     ],
-    reply: "How many messages were replaced; 0: nothing was inserted.",
-    details: "The message takes the seq of the last one it replaces. Pinned messages stay, and the boundary moves back rather than split an \
-              exchange. What was appended meanwhile is untouched.",
+    reply: "Number of messages replaced; if 0, nothing was inserted.",
+    details: "The message takes the seq of the last one it replaces. Pinned messages are kept, and the boundary moves back rather than split \
+              an exchange. Messages after the boundary are not changed.",
     entry: entry::<Compact>(),
     ..Command::BLANK
 };

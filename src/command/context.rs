@@ -12,7 +12,7 @@ use super::limit_option;
 
 pub const COMMAND: Command = Command {
     name: "SESSION.CONTEXT",
-    summary: "Returns the newest whole exchanges that fit a budget, with what is pinned",
+    summary: "Returns the pinned messages and the newest whole exchanges that fit a budget",
     complexity: "O(M) with M the messages returned; with pinned roles or ROLE O(N) with N the messages of the session",
     arity: -2,
     flags: "readonly",
@@ -25,10 +25,10 @@ pub const COMMAND: Command = Command {
         opt(token("ENTITIES", arg("entity-count", Kind::Int))),
         opt(many_token(token("ROLE", arg("role", Kind::Str)))),
     ],
-    reply: "Map `messages` (bodies, oldest first), `tokens`, `omitted`, `entities`; nil where there is no session.",
-    details: "`ROLE` filters first. Pinned messages always come and count; then whole exchanges from the newest back, stopping at the first \
-              that does not fit; the newest comes even if it alone is over. `omitted` counts the matching messages that were left out. \
-              `ENTITIES n` adds the n most recently mentioned entities. 0 is no bound.",
+    reply: "Map `messages` (bodies, oldest first), `tokens`, `omitted`, `entities`; nil if there is no session.",
+    details: "`ROLE` filters first. Pinned messages are always included and counted; then come whole exchanges from the newest backwards, up \
+              to the first that does not fit; the newest is included even if it exceeds the budget by itself. `omitted` is the number of \
+              matching messages that were left out. `ENTITIES n` adds the n most recently mentioned entities. 0 is no bound.",
     entry: entry::<Context>(),
     ..Command::BLANK
 };

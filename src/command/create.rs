@@ -39,17 +39,18 @@ pub const COMMAND: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "Map `id`, `key`, `created` (1, or 0 where `OPEN` found a session).",
-    details: "The id is a UUIDv7 unless given. An existing session is `BUSYKEY`, or with `OPEN` its own id. `LIMIT` sets one of \
-              `maxlen`, `maxtokens`, `maxbytes`, `maxage` (ms), `event-maxlen`, `event-ttl` (s), `dedup-window`, `max-checkpoints`, \
-              `max-entities`, `max-agents` in place of the configured default; 0 is no bound. Messages of a `PIN` role are never evicted. \
-              `AT` sets `created_at`. Without an expiry option the session's ttl is `session.default-ttl`; `KEEPTTL` leaves the key without \
-              an expiry.\n\n\
-              `INDEX` registers the new session in a directory, which is created if needed, `ALIAS` under a name of 1 to 255 bytes: no `/`, \
-              `\\`, NUL or control character, neither `.` nor `..`, no space at either end, not shaped like a UUID; else `BADALIAS`. \
-              `AUTONAME` marks a name that a program has made up. The alias is looked up first, then the key, then a given id: what a \
-              living session has is `ALIASINUSE` or `BUSYKEY`, or with `OPEN` that session's id and key, and nothing is changed (so a \
-              session that is at the key but not in the directory is not registered: `SESSION.INDEX ADD` does that).",
+    reply: "Map `id`, `key`, `created` (1, or 0 if `OPEN` found an existing session).",
+    details: "The id is a UUIDv7 unless given. If there is a session at key, the command fails with `BUSYKEY`, or with `OPEN` returns that \
+              session's id. `LIMIT` sets one of `maxlen`, `maxtokens`, `maxbytes`, `maxage` (ms), `event-maxlen`, `event-ttl` (s), \
+              `dedup-window`, `max-checkpoints`, `max-entities`, `max-agents` instead of the configured default; 0 is no bound. Messages \
+              with a `PIN` role are never evicted. `AT` sets `created_at`. Without an expiry option the session's ttl is \
+              `session.default-ttl`; `KEEPTTL` leaves the key without an expiry.\n\n\
+              `INDEX` registers the new session in a directory, which is created if needed. `ALIAS` registers it under a name of 1 to 255 \
+              bytes: no `/`, `\\`, NUL or control character, neither `.` nor `..`, no space at either end, not shaped like a UUID; otherwise \
+              the error is `BADALIAS`. `AUTONAME` marks a name that a program made up. The command looks up the alias first, then the key, \
+              then a given id. If one of them belongs to an existing session, it fails with `ALIASINUSE` or `BUSYKEY`, or with `OPEN` \
+              returns that session's id and key and changes nothing (so it does not register a session that is at the key but not in the \
+              directory; `SESSION.INDEX ADD` does).",
     entry: entry_with_keys::<Create>(),
     ..Command::BLANK
 };

@@ -12,7 +12,7 @@ use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.ENTITY",
-    summary: "Tracks the entities of a session and finds which one a word means",
+    summary: "Tracks the entities of a session and resolves words to them",
     complexity: "Depends on the subcommand",
     flags: "",
     subcommands: &[MENTION, GET, LIST, FORGET, RESOLVE, HELP],
@@ -21,7 +21,7 @@ pub const COMMAND: Command = Command {
 
 const MENTION: Command = Command {
     name: "MENTION",
-    summary: "Counts a mention of entities, creating them, and the session, if needed",
+    summary: "Counts a mention of entities; creates them, and the session, if needed",
     complexity: "O(M*log(N)) with M the entities given and N those of the session",
     arity: -5,
     flags: "write deny-oom fast",
@@ -52,9 +52,10 @@ const MENTION: Command = Command {
             ],
         ),
     ],
-    reply: "How many are new to the session.",
-    details: "A repeat adds 1, becomes the most recent and merges aliases; a given name or type replaces. Later in the command counts as \
-              later. `JSON` takes `id` or `entity_id`, `name` or `entity_name`, `type` or `entity_type`, `aliases`.",
+    reply: "Number of entities that are new to the session.",
+    details: "Each mention increases the entity's count by 1, makes it the most recent and merges its aliases; a given name or type replaces \
+              the old one. Within a command, later mentions are more recent. `JSON` reads `id` or `entity_id`, `name` or `entity_name`, \
+              `type` or `entity_type`, and `aliases`.",
     entry: entry::<EntityMention>(),
     ..Command::BLANK
 };
@@ -69,7 +70,7 @@ const GET: Command = Command {
     keys: &[KeySpec::at(2, Access::READ)],
     args: &[key("key"), arg("id", Kind::Str)],
     reply: "The entity as JSON, or nil.",
-    details: "Every entity is `{\"entity_id\",\"entity_name\",\"entity_type\",\"aliases\":[…],\"mention_count\",\"last_mentioned\"}`.",
+    details: "An entity is `{\"entity_id\",\"entity_name\",\"entity_type\",\"aliases\":[…],\"mention_count\",\"last_mentioned\"}`.",
     entry: entry::<EntityGet>(),
     ..Command::BLANK
 };
@@ -91,7 +92,7 @@ const LIST: Command = Command {
         )),
     ],
     reply: "Array of entities as JSON.",
-    details: "Types compare without case. A negative count is no bound.",
+    details: "Types are compared without case. A negative count is no bound.",
     entry: entry::<EntityList>(),
     ..Command::BLANK
 };
@@ -113,14 +114,14 @@ const FORGET: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "How many were known.",
+    reply: "Number of entities removed.",
     entry: entry::<EntityForget>(),
     ..Command::BLANK
 };
 
 const RESOLVE: Command = Command {
     name: "RESOLVE",
-    summary: "Returns the entity that a word means: a pronoun, a name, the beginning of a name",
+    summary: "Returns the entity that a word means: a pronoun, a name or the beginning of a name",
     complexity: "O(N) with N the entities of the session",
     arity: -4,
     flags: "readonly",
@@ -129,9 +130,9 @@ const RESOLVE: Command = Command {
     args: &[key("key"), arg("word", Kind::Str), flag("ANY"), flag("ALL")],
     reply: "The most recently mentioned candidate as JSON, or nil; with `ALL` an array of every candidate.",
     details: "`he him his himself` mean a person, male or unknown; `she her hers herself` a person, female or unknown; `it its itself` an \
-              organization, thing, document or unknown; `they them their theirs themselves this that these those who whom` anything. Any \
-              other word means whoever has it as name, id or alias; else whoever has a name or alias with a word that begins so; else, \
-              with `ANY`, anyone. Case does not count.",
+              organization, thing, document or unknown; `they them their theirs themselves this that these those who whom` any type. Any \
+              other word means the entities that have it as name, id or alias; if there are none, those with a name or alias in which a word \
+              begins with it; if there are none, with `ANY`, all of them. Case is ignored.",
     entry: entry::<EntityResolve>(),
     ..Command::BLANK
 };

@@ -15,7 +15,7 @@ use crate::{error, info};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.EVENT",
-    summary: "Records and reads the events of a session and moves its state",
+    summary: "Records and reads the events of a session and changes its state",
     complexity: "Depends on the subcommand",
     flags: "",
     subcommands: &[ADD, RANGE, LEN, HELP],
@@ -24,7 +24,7 @@ pub const COMMAND: Command = Command {
 
 const ADD: Command = Command {
     name: "ADD",
-    summary: "Records an event, creating the session if needed, and moves the state if told to",
+    summary: "Records an event, creating the session if needed, and optionally changes the state",
     complexity: "O(N) with N the bytes of the event",
     arity: -4,
     flags: "write deny-oom fast",
@@ -45,17 +45,17 @@ const ADD: Command = Command {
         EXPIRY,
     ],
     reply: "The event's seq.",
-    details: "The type is free text (`modified`, `broke`, `pass`…). A session starts in state `working`; `STATE` moves it, to the state it is in \
-              too, and `IFSTATE` guards it (`STATECONFLICT`). `ENTITIES` takes the place of `CHANGE`'s own `entityIds`. Events are kept by count \
-              and age (`event-maxlen`, `event-ttl`) and published (`session.publish`).",
+    details: "The type is free text (`modified`, `broke`, `pass`…). A session starts in state `working`. `STATE` changes the state (also to \
+              the same one); `IFSTATE` fails with `STATECONFLICT` if the session is in another state. `ENTITIES` replaces the `entityIds` in \
+              `CHANGE`. Events are bounded by count and age (`event-maxlen`, `event-ttl`) and published (`session.publish`).",
     entry: entry::<EventAdd>(),
     ..Command::BLANK
 };
 
 const RANGE: Command = Command {
     name: "RANGE",
-    summary: "Returns events by their seqs, filtered",
-    complexity: "O(log(N)+M) with N the chunks of the log and M the events looked at until COUNT are found",
+    summary: "Returns the events in a range of seqs, filtered",
+    complexity: "O(log(N)+M) with N the chunks of the log and M the events examined until COUNT are found",
     arity: -5,
     flags: "readonly",
     acl: "read slow",
@@ -73,9 +73,10 @@ const RANGE: Command = Command {
         opt(token("TO", arg("state", Kind::Str))),
     ],
     reply: "Array of events as JSON.",
-    details: "An event is `{\"seq\",\"timestamp\",\"type\",\"agentId\",\"changeInfo\":{\"entityIds\":[…], …},\"impact\":{…},\"stateTransition\":{\"from\",\
-              \"to\"}}`, absent where not given. start and stop take `-`, `+`, `n` and `(n`. A repeated filter means any of them, different \
-              filters all of them; `ENTITY` looks at `changeInfo.entityIds`, `FROM` and `TO` at `stateTransition`.",
+    details: "An event is `{\"seq\",\"timestamp\",\"type\",\"agentId\",\"changeInfo\":{\"entityIds\":[…], \
+              …},\"impact\":{…},\"stateTransition\":{\"from\",\"to\"}}`, without the members that were not given. start and stop take `-`, \
+              `+`, `n` and `(n`. An event must match one value of each filter that is given; `ENTITY` compares with `changeInfo.entityIds`, \
+              `FROM` and `TO` with `stateTransition`.",
     entry: entry::<EventRangeOf>(),
     ..Command::BLANK
 };
@@ -89,7 +90,7 @@ const LEN: Command = Command {
     acl: "read fast",
     keys: &[KeySpec::at(2, Access::LOOK)],
     args: &[key("key")],
-    reply: "Integer; 0 where there is no session.",
+    reply: "Integer; 0 if there is no session.",
     entry: entry::<EventLen>(),
     ..Command::BLANK
 };

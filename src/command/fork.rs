@@ -14,8 +14,8 @@ use crate::write::{Admitted, Moment};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.FORK",
-    summary: "Makes a session that goes on from another, sharing its history",
-    complexity: "O(N/64) with N the chunks of the source: what is sealed is shared, not copied; with UPTO also O(M) with M the records cut",
+    summary: "Makes a new session that continues from another and shares its history",
+    complexity: "O(N/64) with N the chunks of the source: sealed chunks are shared, not copied; with UPTO also O(M) with M the records cut",
     arity: -3,
     flags: "write deny-oom",
     acl: "write slow",
@@ -38,10 +38,11 @@ pub const COMMAND: Command = Command {
         EXPIRY,
     ],
     reply: "The new session's id.",
-    details: "A fork is open, at version 1, with the source's messages, entities, agents, events and state, its ttl, limits, pins, scope and meta, \
-              without its alias, lease, `DEDUP` tokens and checkpoints; seq goes on from the source's. `UPTO` cuts messages and events behind a \
-              seq; `CHECKPOINT` takes messages, entities, agents and state from there. `IFVERSION` is about the source, expiry options and `AT` \
-              about the fork; no lease token is needed. A destination that holds anything is `BUSYKEY`, unless `REPLACE` is given.",
+    details: "A fork is open, at version 1, with the source's messages, entities, agents, events, state, ttl, limits, pins, scope and meta, \
+              but without its alias, lease, `DEDUP` tokens and checkpoints; seqs continue from the source's. `UPTO` drops messages and \
+              events after a seq; `CHECKPOINT` takes messages, entities, agents and state from a checkpoint. `IFVERSION` checks the source; \
+              the expiry options and `AT` apply to the fork; no lease token is required. If the destination exists, the command fails with \
+              `BUSYKEY`, unless `REPLACE` is given.",
     entry: entry::<Fork>(),
     ..Command::BLANK
 };

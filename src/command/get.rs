@@ -22,9 +22,9 @@ pub const GET: Command = Command {
     args: &[key("key"), MESSAGES],
     reply: "The document, or nil.",
     details: "`session_id`, `scope`, `alias`, `state`, `created_at`, `last_activity`, `expires_at`, `closed_at`, `version`, `last_seq`, \
-              `limits`, `message_count`, `query_count`, `ttl_extended_count`, `messages` (the newest `MESSAGES`, all by default, oldest first, \
-              byte for byte), `entities_mentioned`, `agents`, `events`, `checkpoints`, `lease`, `meta`. Times are ISO 8601; what is absent is \
-              null. `limits` also shows pinned roles, as `pin`, where there are any.",
+              `limits`, `message_count`, `query_count`, `ttl_extended_count`, `messages` (the newest `MESSAGES`, all by default, oldest \
+              first, byte for byte), `entities_mentioned`, `agents`, `events`, `checkpoints`, `lease`, `meta`. Times are ISO 8601; missing \
+              values are null. `limits` also contains the pinned roles, as `pin`, if there are any.",
     entry: entry::<Get>(),
     ..Command::BLANK
 };
@@ -51,8 +51,9 @@ pub const GETEX: Command = Command {
             ],
         )),
     ],
-    reply: "The document, or nil; with `CREATE` a new session's instead of nil.",
-    details: "As `SESSION.GET`. An expiry that slides or is set counts in `ttl_extended_count`. Where there is none to slide, nothing changes.",
+    reply: "The document, or nil; with `CREATE` that of a new session instead of nil.",
+    details: "The document of `SESSION.GET`. `ttl_extended_count` increases if the expiry slides or is set. If the key has no expiry, there \
+              is none to slide, and nothing changes.",
     entry: entry::<GetEx>(),
     ..Command::BLANK
 };

@@ -7,7 +7,7 @@ use crate::table::{grammar, Command};
 pub const fn row(entry: Entry) -> Command {
     Command {
         name: "HELP",
-        summary: "Returns the subcommands and what they are for",
+        summary: "Returns the subcommands with a summary of each",
         complexity: "O(1)",
         arity: 2,
         flags: "fast",

@@ -32,7 +32,7 @@ use crate::{error, slot};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.INDEX",
-    summary: "Finds and lists the sessions of a scope, and names them",
+    summary: "Registers the sessions of a scope, and finds them by alias or id",
     complexity: "Depends on the subcommand",
     flags: "",
     subcommands: &[RESOLVE, LIST, ADD, LEN, HELP],
@@ -41,7 +41,7 @@ pub const COMMAND: Command = Command {
 
 const RESOLVE: Command = Command {
     name: "RESOLVE",
-    summary: "Returns the session that an alias or an id means",
+    summary: "Returns the session with an alias or id",
     complexity: "O(log(N)) with N the entries of the directory",
     arity: 4,
     flags: "readonly fast",
@@ -49,7 +49,7 @@ const RESOLVE: Command = Command {
     keys: &[KeySpec::at(2, Access::READ)],
     args: &[key("index"), arg("alias-or-id", Kind::Str)],
     reply: "Map `id`, `key`, `alias` (nil if it has none); nil if there is no such session.",
-    details: "Ids compare without case, aliases with it. An entry whose key no longer holds that session is not found.",
+    details: "Ids are compared without case, aliases with case. An entry whose key no longer holds that session is not found.",
     entry: entry::<IndexResolve>(),
     ..Command::BLANK
 };
@@ -73,35 +73,35 @@ const LIST: Command = Command {
         )),
     ],
     reply: "Array of `{\"id\",\"key\",\"alias\",\"autoname\",\"created_at\",\"last_activity\",\"state\",\"message_count\"}` as JSON.",
-    details: "Of equal times the one registered later comes first. `MATCH` is a glob that the alias has to match; none is an empty one. A \
-              negative count is no bound. An entry whose key no longer holds that session is not listed. What is shown is looked up in the \
-              sessions, whatever the caller's key patterns: guard the directory's key.",
+    details: "Of equal times the one registered later comes first. `MATCH` is a glob for the alias; a missing alias is matched as an empty \
+              one. A negative count is no bound. An entry whose key no longer holds that session is not listed. The values are read from the \
+              sessions, whatever key patterns the caller's ACL allows: restrict access to the directory's key.",
     entry: entry::<IndexList>(),
     ..Command::BLANK
 };
 
 const ADD: Command = Command {
     name: "ADD",
-    summary: "Registers a session in a directory, or gives a registered one another alias or key",
+    summary: "Registers a session in a directory, or changes the alias or key of a registered one",
     complexity: "O(log(N)) with N the entries of the directory",
     arity: -4,
     flags: "write deny-oom fast",
     acl: "write fast",
     keys: &[KeySpec::at(2, Access::READ_INSERT), KeySpec::at(3, Access::UPDATE)],
     args: &[key("index"), key("key"), ALIAS],
-    reply: "1, or 0 for a session that was registered.",
-    details: "The directory is created if needed. Without `ALIAS` a registered session keeps the one it has. The session's id, content, \
-              version and expiry stay as they are, so neither its lease nor its being closed is asked; its `alias` becomes the one given. An \
-              alias of another living session is `ALIASINUSE`; of one that is gone it is free. A session is registered under one key: adding \
-              a copy, which has its id, moves the entry to the copy.",
+    reply: "1, or 0 if the session was registered already.",
+    details: "The directory is created if needed. Without `ALIAS` a registered session keeps its alias. Only the session's `alias` is set; \
+              its id, content, version and expiry do not change, so the command needs no lease and works for a closed session. Fails with \
+              `ALIASINUSE` if the alias belongs to another existing session; the alias of a session that is gone is free. A session is \
+              registered under one key: adding a copy, which has the same id, moves the entry to the copy.",
     entry: entry::<IndexAdd>(),
     ..Command::BLANK
 };
 
 const LEN: Command = Command {
     name: "LEN",
-    summary: "Returns how many sessions of a directory there are",
-    complexity: "O(N) with N the entries of the directory: each one's key is looked up",
+    summary: "Returns the number of existing sessions in a directory",
+    complexity: "O(N) with N the entries of the directory: the key of each is looked up",
     arity: 3,
     flags: "readonly",
     acl: "read slow",

@@ -16,9 +16,9 @@ pub const COMMAND: Command = Command {
     acl: "read fast",
     keys: &[KeySpec::at(1, Access::LOOK)],
     args: &[key("key")],
-    reply: "Map of the scalars of `SESSION.GET`, and `chunks`, `bytes_raw`, `bytes_stored`; nil where there is no session.",
-    details: "`bytes_raw` are the bytes of all bodies as they came in, `bytes_stored` what the conversation holds in memory. Chunks that \
-              copies share count in each of them; a body that stands once in the process for many sessions counts in none.",
+    reply: "Map of the scalars of `SESSION.GET`, and `chunks`, `bytes_raw`, `bytes_stored`; nil if there is no session.",
+    details: "`bytes_raw` is the size of all bodies as appended, `bytes_stored` the memory that the conversation uses. Chunks that copies \
+              share count in full in each of them; a body that the process stores once for many sessions counts in none of them.",
     entry: entry::<Info>(),
     ..Command::BLANK
 };

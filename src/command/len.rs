@@ -13,7 +13,7 @@ pub const COMMAND: Command = Command {
     acl: "read fast",
     keys: &[KeySpec::at(1, Access::LOOK)],
     args: &[key("key")],
-    reply: "Integer; 0 where there is no session.",
+    reply: "Integer; 0 if there is no session.",
     entry: entry::<Len>(),
     ..Command::BLANK
 };

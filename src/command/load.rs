@@ -14,7 +14,7 @@ use crate::write::{Moment, PlainKey, Settled};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.LOAD",
-    summary: "Rebuilds a value from its payload; from a primary or an append-only file only",
+    summary: "Creates a value from its payload; accepted from a primary or an append-only file only",
     complexity: "O(N) with N the bytes of the payload",
     arity: 3,
     flags: "write",
@@ -22,7 +22,8 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::at(1, Access::OVERWRITE)],
     args: &[key("key"), arg("payload", Kind::Str)],
     reply: "`OK`",
-    details: "Rewriting the append-only file without an RDB preamble writes one of these for each value of a type of this module. Clients have `RESTORE`.",
+    details: "Rewriting the append-only file without an RDB preamble writes one such command for each value of this module. Clients use \
+              `RESTORE`.",
     entry: entry::<Load>(),
     ..Command::BLANK
 };

@@ -16,7 +16,8 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::at(1, Access::UPDATE)],
     args: &[key("key"), arg("json", Kind::Str), IFVERSION, LEASE, AT, EXPIRY],
     reply: "The merged meta.",
-    details: "The patch is an RFC 7396 merge patch: null removes a member. What it does not touch keeps its bytes.",
+    details:
+        "The patch is an RFC 7396 merge patch: null removes a member. Members that it does not touch keep their bytes.",
     entry: entry::<Meta>(),
     ..Command::BLANK
 };

@@ -20,7 +20,7 @@ use crate::{error, migration};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.MIGRATE",
-    summary: "Turns an older layout of a conversation into a session, in place",
+    summary: "Converts a conversation in a legacy layout to a session, in place",
     complexity: "O(N) with N the bytes of the layout",
     arity: -2,
     flags: "write deny-oom",
@@ -42,15 +42,16 @@ pub const COMMAND: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "Map `format`, `messages`, `malformed`, `entities`, `events`, `tokens`, `removed`; where there is a session already, all 0 with \
-            `format` `rdsession`.",
-    details: "The layout at key, or at the sources, told apart by type and shape or as `FORMAT` says (`json-array`, `json-list`, `context`, \
-              `hash-list`, `live-hash`, `openai-agents`, `langchain`, `motorhead`, `agent-framework`, `agent-memory`, `adk`, `llama-index`), becomes a \
-              session at key. Order and bodies are kept byte for byte, and of the expiries the longest, whose rest becomes the ttl. Sources are removed \
-              unless `KEEP` is given; `removed` counts them, key included. What is no JSON object is set aside, not lost: counted, logged, \
-              readable with `SESSION.RANGE … MALFORMED`. A source that cannot be read is `BADLAYOUT`, and nothing has changed. There is no window and no \
-              bound on events, but `MAXLEN` or what the layout has. `DRYRUN` replies what would be done. With `session.auto-migrate` the first \
-              command that writes to a JSON layout of one key does the same first.",
+    reply: "Map `format`, `messages`, `malformed`, `entities`, `events`, `tokens`, `removed`; if there is a session already, `format` is \
+              `rdsession` and the others are 0.",
+    details: "Converts the layout at key, or at the sources, to a session at key. The layout is recognised by type and shape, or given with \
+              `FORMAT` (`json-array`, `json-list`, `context`, `hash-list`, `live-hash`, `openai-agents`, `langchain`, `motorhead`, \
+              `agent-framework`, `agent-memory`, `adk`, `llama-index`). Order and bodies are kept byte for byte. The longest expiry of the \
+              sources is kept, and what remains of it becomes the ttl. Sources are deleted unless `KEEP` is given; `removed` counts them, \
+              key included. Elements that are not JSON objects are set aside, not lost: they are counted, logged and readable with \
+              `SESSION.RANGE … MALFORMED`. If a source cannot be read, the command fails with `BADLAYOUT` and changes nothing. The session \
+              gets no window and no bounds on events except `MAXLEN` or the bound in the layout. `DRYRUN` replies what would be done. With \
+              `session.auto-migrate` the first command that writes to a JSON layout of one key migrates it first.",
     entry: entry_with_keys::<Migrate>(),
     ..Command::BLANK
 };

@@ -17,7 +17,7 @@ pub const COMMAND: Command = Command {
     keys: &[KeySpec::at(1, Access::DELETE)],
     args: &[key("key"), opt(token("COUNT", arg("count", Kind::Int))), IFVERSION, LEASE, AT, EXPIRY],
     reply: "Array of the removed bodies, newest first.",
-    details: "One message unless `COUNT` says more. Answers are newer than their call, so a call that is popped has its answers popped before it.",
+    details: "Removes one message unless `COUNT` is given. Answers are newer than their call, so a call is never removed before its answers.",
     entry: entry::<Pop>(),
     ..Command::BLANK
 };

@@ -11,7 +11,7 @@ use crate::table::{arg, flag, key, many_token, one_of, opt, token, word, Access,
 pub const COMMAND: Command = Command {
     name: "SESSION.RANGE",
     summary: "Returns the messages of a session in a range of indexes, seqs or times",
-    complexity: "O(log(N)+M) with N the chunks of the session and M the messages returned; by time O(N+M) with N the chunks and M the messages of those whose times reach into the range",
+    complexity: "O(log(N)+M) with N the chunks of the session and M the messages returned; by time O(N+M) with N the chunks and M the messages of those whose times overlap the range",
     arity: -4,
     flags: "readonly",
     acl: "read slow",
@@ -29,8 +29,10 @@ pub const COMMAND: Command = Command {
     ],
     reply: "Array of bodies; with `WITHMETA` of arrays `[seq, ms, role, tokens, body]`.",
     details: "Without `BY…` start and stop are list indexes as in `LRANGE`: 0 is the oldest message, -1 the newest. `BYSEQ` and `BYTIME` \
-              (Unix milliseconds) take `-`, `+`, `n` and `(n`. The order is always that of seqs; start ≤ stop also with `REV`, which reverses \
-              what they selected; `ROLE`, then `COUNT`, apply after. `MALFORMED` returns only what a migration has set aside.",
+              (Unix milliseconds) take `-`, `+`, `n` and `(n`. The order is \
+              that of seqs, also with `BYTIME`; `REV` reverses the selection (start ≤ stop in any case); `ROLE`, then `COUNT`, are applied \
+              last. `MALFORMED` returns the elements that a migration has \
+              set aside, instead of messages.",
     entry: entry::<Range>(),
     ..Command::BLANK
 };

@@ -14,7 +14,7 @@ use crate::value::session::{id_text, SessionValue};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.READ",
-    summary: "Returns what was recorded after a seq, waiting for it if told to",
+    summary: "Returns what was recorded after a seq, optionally blocking until there is something",
     complexity: "O(log(N)+M) with N the chunks of the session and M the entries returned; a writer pays as much for each reader that it wakes",
     arity: -3,
     flags: "readonly blocking",
@@ -27,14 +27,16 @@ pub const COMMAND: Command = Command {
         opt(token("BLOCK", arg("milliseconds", Kind::Int))),
         opt(one_of("kinds", &[word("MESSAGES"), word("EVENTS")])),
     ],
-    reply: "Array of `[seq, ms, kind, json]`, or nil: nothing came after seq (within `BLOCK`), or there is no session.",
-    details: "`kind` is `message`, `event` or `checkpoint`; `MESSAGES` and `EVENTS` ask for one kind. seq is the last one that the caller has, 0 for all, `$` for \
-              from now on. `BLOCK` waits so many milliseconds, 0 for ever; in a transaction or a script it answers at once. A deleted or \
-              renamed key, or one of another type, leaves a reader waiting. `COUNT` bounds the entries; 0 does not.\n\n\
-              A follower never misses anything silently. Where something after seq, of the kinds asked for, is gone already, the first entry is \
-              `[to, ms, \"gap\", {\"from\":seq+1,\"to\":…}]` up to the last missing seq, and what is still there in between follows. Where seq is \
-              beyond the session, or a waiting reader finds another session than there was when it came, it is `[0, ms, \"reset\", \
-              {\"session_id\":…}]`, and what the session has follows. Neither counts for `COUNT`; their time is the server's.",
+    reply: "Array of `[seq, ms, kind, json]`; nil if nothing came after seq (within `BLOCK`) or there is no session.",
+    details: "`kind` is `message`, `event` or `checkpoint`; `MESSAGES` and `EVENTS` select one kind. seq is the last one that the caller has \
+              read; 0 reads everything, `$` what is recorded from now on. `BLOCK` blocks for at most so many milliseconds, 0 without a \
+              time-out; in a transaction or a script the command never blocks. If the key is deleted, renamed or replaced by another type, a \
+              reader stays blocked. `COUNT` limits the number of entries; 0 is no limit.\n\n\
+              A follower never misses anything without notice. If something of the requested kinds after seq has been dropped, the first \
+              entry is `[to, ms, \"gap\", {\"from\":seq+1,\"to\":…}]`, up to the last missing seq, followed by what is still there in \
+              between. If seq is greater than the session's last, or a blocked reader finds another session than before, the first entry is \
+              `[0, ms, \"reset\", {\"session_id\":…}]`, followed by what the session has. `COUNT` includes neither; their time is the \
+              server's clock.",
     entry: entry::<Read>(),
     ..Command::BLANK
 };

@@ -10,7 +10,7 @@ use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.REDACT",
-    summary: "Takes the content out of messages of a session; seqs, roles and tool ids stay",
+    summary: "Removes the content of messages of a session; seqs, roles and tool ids are kept",
     complexity: "O(M*(log(N)+B)) with M the seqs, N the chunks and B the bytes of a chunk",
     arity: -3,
     flags: "write",
@@ -25,10 +25,10 @@ pub const COMMAND: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "How many messages were redacted.",
-    details: "A redacted message reads `{\"role\":…,\"content\":\"[redacted]\",\"redacted\":true,\"reason\":…,…}` with the ids of its tool calls \
-              (`tool_calls:[{\"id\"}]`, `tool_call_id`, `type`, `call_id`). Its tokens are counted anew. Unknown seqs, and messages that read \
-              so already, are passed over.",
+    reply: "Number of messages redacted.",
+    details: "A redacted message is `{\"role\":…,\"content\":\"[redacted]\",\"redacted\":true,\"reason\":…,…}` with the ids of its tool \
+              calls (`tool_calls:[{\"id\"}]`, `tool_call_id`, `type`, `call_id`). Its tokens are recomputed. Unknown seqs, and messages that \
+              are redacted in the same way already, are ignored.",
     entry: entry::<Redact>(),
     ..Command::BLANK
 };

@@ -8,16 +8,15 @@ use crate::write::{Moment, Opened};
 
 pub const COMMAND: Command = Command {
     name: "SESSION.REMOVE",
-    summary: "Removes messages of a session by their seqs, calls with their answers",
-    complexity:
-        "O(M*log(N)) with M the seqs and N the chunks; O(N) with N the messages where a tool call is among them",
+    summary: "Removes messages of a session by their seqs, and the answers of removed calls",
+    complexity: "O(M*log(N)) with M the seqs and N the chunks; O(N) with N the messages if a tool call is among them",
     arity: -3,
     flags: "write",
     acl: "write slow",
     keys: &[KeySpec::at(1, Access::DELETE)],
     args: &[key("key"), many(arg("seq", Kind::Int)), IFVERSION, LEASE, AT, EXPIRY],
-    reply: "How many messages were removed, answers included.",
-    details: "Unknown seqs are passed over.",
+    reply: "Number of messages removed, answers included.",
+    details: "Unknown seqs are ignored.",
     entry: entry::<Remove>(),
     ..Command::BLANK
 };

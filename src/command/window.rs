@@ -29,11 +29,11 @@ pub const COMMAND: Command = Command {
         AT,
         EXPIRY,
     ],
-    reply: "How many messages were evicted now.",
-    details: "0 is no bound; what is not given stays as it is. The roles given with `PIN` take the place of those pinned before; `NOPIN` pins \
-              none. The oldest exchange goes first, whole: a tool result never stays without its call. Messages of pinned roles, and \
-              exchanges that hold one, stay and count toward no bound. The newest exchange, the one with the newest unpinned message, \
-              stays even if it alone is over a bound.",
+    reply: "Number of messages evicted.",
+    details: "0 is no bound; what is not given does not change. `PIN` replaces the pinned roles; `NOPIN` pins none. Whole exchanges are \
+              evicted, the oldest first, so a tool result is never kept without its call. Messages of pinned roles, and exchanges that \
+              contain one, are kept and count toward no bound. The newest exchange, the one with the newest unpinned message, is kept even \
+              if it exceeds a bound by itself.",
     entry: entry::<Window>(),
     ..Command::BLANK
 };

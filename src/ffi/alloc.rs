@@ -1,4 +1,4 @@
-//! The module allocates from the server, so that its memory is in `used_memory`, under `maxmemory` and defragmented.
+//! Allocates from the server, so that the module's memory counts in `used_memory` and toward `maxmemory` and can be defragmented.
 //!
 //! `redis_module::alloc::RedisAlloc` does the same but has neither `realloc` nor `alloc_zeroed`: a growing buffer
 //! would be copied at each step although jemalloc can often extend it in place.
@@ -10,15 +10,14 @@ use std::ptr;
 #[global_allocator]
 static SERVER_ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// The alignment that every malloc gives (`max_align_t` of the supported targets).
+/// The alignment that malloc guarantees (`max_align_t` of the supported targets).
 pub(super) const MALLOC_ALIGN: usize = 16;
 
-/// The server's malloc. Nothing may allocate before the API is initialised: the process ends with a message if it
-/// does.
+/// Allocates with the server's malloc. Aborts the process with a message if it is called before the API is initialised.
 #[cfg_attr(test, allow(dead_code))]
 struct ServerAllocator;
 
-/// jemalloc aligns a block by its size class: 8 bytes of alignment 16 must be asked for as 16 bytes.
+/// jemalloc aligns a block by its size class: to get alignment 16 for 8 bytes, 16 bytes must be requested.
 #[inline]
 #[cfg_attr(test, allow(dead_code))]
 fn padded(size: usize, align: usize) -> usize {
@@ -29,7 +28,7 @@ fn padded(size: usize, align: usize) -> usize {
 #[inline(never)]
 #[cfg_attr(test, allow(dead_code))]
 fn not_available() -> ! {
-    // Formatting allocates, so a plain message; aborting runs nothing that does.
+    // Formatting would allocate, so the message is constant; aborting runs nothing that allocates.
     let message = b"session: memory was asked for before the server's allocator is there\n";
     let _ = std::io::Write::write_all(&mut std::io::stderr(), message);
     std::process::abort()
@@ -45,7 +44,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         // SAFETY: the API pointers are written once, before the module's first allocation.
         let alloc = unsafe { api!(RedisModule_Alloc else not_available()) };
-        // SAFETY: any size may be asked for.
+        // SAFETY: any size may be requested.
         unsafe { alloc(padded(layout.size(), layout.align())) }.cast()
     }
 
@@ -61,7 +60,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
         }
         // SAFETY: as in alloc.
         let calloc = unsafe { api!(RedisModule_Calloc else not_available()) };
-        // SAFETY: any size may be asked for.
+        // SAFETY: any size may be requested.
         unsafe { calloc(1, padded(layout.size(), layout.align())) }.cast()
     }
 
@@ -99,7 +98,7 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 }
 
-/// A block with more alignment than malloc gives: the address that malloc returned is kept in the word before it.
+/// Allocates a block with more alignment than malloc guarantees; the address that malloc returned is stored in the word before it.
 #[cold]
 #[cfg_attr(test, allow(dead_code))]
 fn alloc_overaligned(layout: Layout) -> *mut u8 {
@@ -108,7 +107,7 @@ fn alloc_overaligned(layout: Layout) -> *mut u8 {
     let Some(size) = layout.size().checked_add(layout.align()) else {
         return ptr::null_mut();
     };
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     let start = unsafe { alloc(size) }.cast::<u8>();
     if start.is_null() {
         return start;
@@ -124,7 +123,7 @@ fn alloc_overaligned(layout: Layout) -> *mut u8 {
     }
 }
 
-/// The start of the allocation that `block` is in.
+/// Returns the start of the allocation that contains `block`.
 ///
 /// # Safety
 /// `block` was made by `alloc_overaligned`.

@@ -1,4 +1,4 @@
-//! The words of a command as the server holds them.
+//! The arguments of a command, as the server stores them.
 
 use redis_module::raw;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::os::raw::c_int;
 use std::ptr::NonNull;
 use std::slice;
 
-/// One argument: a string of the server, borrowed for as long as the command runs. Bytes, not text.
+/// One argument: a string of the server, borrowed for as long as the command runs. Its bytes need not be UTF-8.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Arg<'a> {
@@ -15,7 +15,7 @@ pub struct Arg<'a> {
     command: PhantomData<&'a raw::RedisModuleString>,
 }
 
-/// All words of a command, its name (and its subcommand's name) first.
+/// All arguments of a command, its name (and its subcommand's name) first.
 pub type Args<'a> = &'a [Arg<'a>];
 
 impl<'a> Arg<'a> {
@@ -58,7 +58,7 @@ impl fmt::Debug for Arg<'_> {
     }
 }
 
-/// The arguments of a call from the server.
+/// Wraps the arguments of a call from the server.
 ///
 /// # Safety
 /// `argv` points to `argc` strings which live, unchanged, for `'a`.

@@ -1,35 +1,38 @@
-//! Whether anybody would get a replicated command: an append-only file, a replica, a backlog for one to come.
+//! Determines whether a replicated command would reach anyone: an append-only file, a replica, or a backlog for a future one.
 //!
-//! `RM_Replicate` costs as much as half an append (it looks the command up by name and builds its arguments) before
-//! it finds that nobody listens, which is the common case of a cache on one node. Nothing in the API says so cheaply,
-//! and `INFO` is much too slow to ask for each command; but the answer changes rarely, and never from "nobody" to
-//! "somebody" unseen:
+//! `RM_Replicate` costs as much as half an append (it looks the command up by name and builds its arguments) before it finds that there is
+//! no
+//! receiver, the common case of a cache on one node. The API has no cheap test for that, and `INFO` is far too slow for each command; but
+//! the
+//! answer changes rarely, and never from "nobody" to "somebody" unnoticed:
 //!
-//! * a replica or an append-only file begins with a snapshot, for which the server forks, and the fork is an event
-//!   that comes before the next command. What ran until then is in the snapshot and needs no replication.
-//! * a replica can join without a snapshot only where there is a backlog, and then the answer was "somebody" already,
-//!   unless the server has just become a primary or has loaded a data set: both are events.
-//! * in a cluster slots can be exported in further ways. There, somebody always listens.
+//! * a replica or an append-only file begins with a snapshot, for which the server forks, and the fork is an event that comes before the
+//! next
+//!   command. Commands before that are in the snapshot and need no replication.
+//! * a replica can join without a snapshot only if there is a backlog, and then the answer was "somebody" already, unless the server has
+//! just
+//!   become a primary or has loaded a data set: both are events.
+//! * in a cluster slots can be exported in further ways. There the answer is always "somebody".
 //!
-//! So "nobody" is asked for (`INFO replication`, the append-only flag), kept, and dropped at each of these events. If
-//! a server should one day have a way that is not in this list, the command is still replicated there, as the client
-//! sent it: [`super::Ctx::replicate`] falls back to `RM_ReplicateVerbatim`, which the server drops only where nobody
-//! listens.
+//! So "nobody" is determined (from `INFO replication` and the append-only flag), cached, and invalidated at each of these events. If a
+//! future
+//! server has a way that is not in this list, the command is still replicated there, as the client sent it: [`super::Ctx::replicate`] falls
+//! back to `RM_ReplicateVerbatim`, which the server drops only if there is no receiver.
 
 use super::load::LoadCtx;
 use redis_module::raw;
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// Effects until somebody who listened is looked for again.
+/// Number of effects for which "somebody" is cached before it is determined again.
 const EFFECTS_BETWEEN_CHECKS: u32 = 4096;
 
 static NOBODY: AtomicBool = AtomicBool::new(false);
 static EFFECTS_TO_CHECK: AtomicU32 = AtomicU32::new(1);
-/// Without the events the answer could become stale, so it is never kept.
+/// Whether the events are subscribed to; without them "nobody" could become stale, so it is not cached.
 static EVENTS_ARE_SEEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether a replicated command would reach anybody. May say so wrongly, but not the contrary (see above).
+/// Returns whether a replicated command may reach anyone. False is certain; true may be wrong (see above).
 #[inline]
 pub(super) fn somebody_listens(ctx: *mut raw::RedisModuleCtx) -> bool {
     !NOBODY.load(Relaxed) && !nobody_found(ctx)
@@ -77,7 +80,7 @@ fn nobody_listens_now(ctx: *mut raw::RedisModuleCtx) -> bool {
 }
 
 impl LoadCtx {
-    /// Subscribes to the events after which somebody may listen.
+    /// Subscribes to the events after which there may be a receiver.
     pub(super) fn watch_audience(&self) {
         let mut all = true;
         for id in [
@@ -99,7 +102,7 @@ impl LoadCtx {
     }
 }
 
-/// Runs on the thread that runs commands, between two of them. Nothing in it can panic.
+/// Runs on the thread that runs commands, between two of them. It cannot panic.
 unsafe extern "C" fn audience_may_have_changed(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,

@@ -1,15 +1,16 @@
-//! Clients that wait for a key: the server calls back when a command has said that there may be something for them.
+//! Clients blocked on a key: the server calls back after a command has signalled that there may be something for them.
 //!
 //! ```text
 //!   command          server                       here
 //!   block_on_key --> BlockClientOnKeys            the waiter is boxed; WAITING + 1
 //!   signal_ready --> SignalKeyAsReady
-//!                    … after the command -------> ready:   the waiter replies, or goes on waiting
-//!                    … after its time ----------> timeout: nil
-//!                    … however it ended --------> free:    the waiter is dropped; WAITING - 1
+//!                    … after the command -------> ready:   the waiter replies, or stays blocked
+//!                    … after the time-out ------> timeout: replies nil
+//!                    … in every case -----------> free:    the waiter is dropped; WAITING - 1
 //! ```
 //!
-//! The server ends a wait also by `CLIENT UNBLOCK`, `CLIENT KILL`, a lost connection and a change of its role; all of these lead to `free`.
+//! A client is also unblocked by `CLIENT UNBLOCK`, `CLIENT KILL`, a lost connection and a change of the server's role; all of these end in
+//! `free`.
 
 use std::os::raw::{c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -23,20 +24,20 @@ use super::ctx::Ctx;
 use super::reply::ErrorReply;
 use crate::guard;
 
-/// What a blocked client waits with.
+/// The state of a blocked client.
 pub trait Waiter: Sized + 'static {
-    /// Replies and returns true, or has replied nothing and returns false: the client goes on waiting.
+    /// Replies and returns true, or replies nothing and returns false: the client stays blocked.
     fn serve(&mut self, ctx: &mut Ctx, key: Arg<'_>) -> Result<bool, ErrorReply>;
 }
 
-/// Counts one blocked client as long as it lives.
+/// Counts one blocked client while it exists.
 struct Waiting<W> {
     waiter: W,
 }
 
 static WAITING: AtomicU64 = AtomicU64::new(0);
 
-/// How many clients wait for a key.
+/// Returns how many clients are blocked on keys.
 pub fn waiting_clients() -> u64 {
     WAITING.load(Relaxed)
 }
@@ -55,7 +56,7 @@ impl<W> Drop for Waiting<W> {
 }
 
 impl Ctx {
-    /// Whether this client can be made to wait: not in a transaction, a script or a client that must not block.
+    /// Returns whether this client can be blocked: not in a transaction, a script or for a client that must not block.
     pub fn can_block(&self) -> bool {
         const MUST_ANSWER: u32 = raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA
@@ -64,7 +65,8 @@ impl Ctx {
         unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) & MUST_ANSWER as c_int == 0 }
     }
 
-    /// Makes the client wait for the key, at most so long (0: for ever). This is the command's reply; only where [`Ctx::can_block`] says so.
+    /// Blocks the client on the key, for at most `timeout_ms` milliseconds (0: no time-out). This is the command's reply; allowed only if
+    /// [`Ctx::can_block`] returns true.
     pub fn block_on_key<W: Waiter>(&mut self, key: Arg<'_>, timeout_ms: i64, waiter: W) {
         self.owed.set(self.owed.get() - 1);
         let waiting = Box::into_raw(Box::new(Waiting::new(waiter)));
@@ -85,7 +87,7 @@ impl Ctx {
         }
     }
 
-    /// Lets those that wait for the key look at it, after this command. Costs one comparison where nobody waits for any.
+    /// Signals that clients blocked on the key may be served after this command. Costs one comparison if no client is blocked on any key.
     #[inline(always)]
     pub fn signal_ready(&self, key: Arg<'_>) {
         if WAITING.load(Relaxed) > 0 {
@@ -100,8 +102,8 @@ impl Ctx {
     }
 }
 
-/// Whether the client's user may still run its command on its keys: ACL rules may have changed while it waited. The server checks them
-/// again for `XREAD` too (from 7.2 on).
+/// Returns whether the client's user may still run its command on its keys: ACL rules may have changed while it was blocked. The server
+/// repeats this check for `XREAD` too (from 7.2 on).
 ///
 /// # Safety
 /// The context and the arguments are those of a blocked client, live during the call.
@@ -154,18 +156,18 @@ unsafe extern "C" fn ready<W: Waiter>(
     raw::REDISMODULE_OK as c_int
 }
 
-/// Nothing in it can panic.
+/// It cannot panic.
 unsafe extern "C" fn timeout(
     raw_ctx: *mut raw::RedisModuleCtx,
     _argv: *mut *mut raw::RedisModuleString,
     _argc: c_int,
 ) -> c_int {
-    // SAFETY: the context of a client whose time is over, live until this function returns.
+    // SAFETY: the context of a client whose time-out has passed, live until this function returns.
     unsafe { Ctx::new(raw_ctx) }.reply_null();
     raw::REDISMODULE_OK as c_int
 }
 
-/// Nothing in it can panic: waiters are plain data.
+/// It cannot panic: waiters are plain data.
 unsafe extern "C" fn free<W: Waiter>(_ctx: *mut raw::RedisModuleCtx, waiting: *mut c_void) {
     // SAFETY: the box of `block_on_key`, given back once.
     drop(unsafe { Box::from_raw(waiting.cast::<Waiting<W>>()) });

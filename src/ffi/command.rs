@@ -14,21 +14,21 @@ use std::mem::size_of;
 use std::os::raw::{c_char, c_int};
 use std::ptr;
 
-/// A command's code. Unit types implement it.
+/// The implementation of a command, for unit types.
 pub trait Handler {
-    /// Replies exactly once and returns `Ok`, or has changed and replied nothing and returns the error.
+    /// Replies exactly once and returns `Ok`, or returns the error without having changed or replied anything.
     fn run(ctx: &mut Ctx, args: Args<'_>) -> Result<(), ErrorReply>;
 }
 
 type Trampoline = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
 
-/// A command some of whose keys are values of options.
+/// A command with keys among the values of its options.
 pub trait FindsKeys: Handler {
-    /// Its row, whose arguments tell the keys.
+    /// Its row, whose arguments say where keys are.
     const ROW: &'static Command;
 }
 
-/// What the server calls for a command.
+/// The function that the server calls for a command.
 #[derive(Clone, Copy)]
 pub struct Entry {
     trampoline: Option<Trampoline>,
@@ -36,20 +36,20 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// For a group: the server dispatches to its subcommands.
+    /// The entry of a group: the server dispatches to its subcommands.
     pub const GROUP: Entry = Entry {
         trampoline: None,
         finds_keys: false,
     };
 
-    /// Whether the server asks this entry for the keys of a command.
+    /// Returns whether the server asks this entry for the keys of a command.
     #[cfg(test)]
     pub const fn finds_keys(&self) -> bool {
         self.finds_keys
     }
 }
 
-/// The entry of the command that `H` implements, its keys at fixed places.
+/// Returns the entry of the command that `H` implements, with keys at fixed positions only.
 pub const fn entry<H: Handler>() -> Entry {
     Entry {
         trampoline: Some(run::<H>),
@@ -57,7 +57,7 @@ pub const fn entry<H: Handler>() -> Entry {
     }
 }
 
-/// The entry of the command that `H` implements, some of its keys among its options' values.
+/// Returns the entry of the command that `H` implements, with keys among its options' values.
 pub const fn entry_with_keys<H: FindsKeys>() -> Entry {
     Entry {
         trampoline: Some(find_keys_or_run::<H>),
@@ -65,7 +65,7 @@ pub const fn entry_with_keys<H: FindsKeys>() -> Entry {
     }
 }
 
-/// Called for two things: to name the keys of a command that will or will not run, and to run it.
+/// Called for two purposes: to report the keys of a command, whether it is run or not, and to run it.
 unsafe extern "C" fn find_keys_or_run<H: FindsKeys>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
@@ -85,7 +85,7 @@ unsafe extern "C" fn find_keys_or_run<H: FindsKeys>(
         });
     });
     if let Err(panic) = result {
-        // There is no client to tell.
+        // No client is waiting for a reply, so the error is logged.
         log::write(
             ctx,
             c"warning",
@@ -95,10 +95,10 @@ unsafe extern "C" fn find_keys_or_run<H: FindsKeys>(
     0
 }
 
-/// Answers a request for keys with one more.
+/// Reports one key in reply to a request for keys.
 ///
 /// # Safety
-/// The context is live and of a request for keys, of whose words this is one.
+/// The context is live and of a request for keys; `at` is the position of one of its arguments.
 unsafe fn name_key(ctx: *mut raw::RedisModuleCtx, at: usize, access: Access) {
     let Ok(at) = c_int::try_from(at) else { return };
     // SAFETY: as the caller vouches.
@@ -138,7 +138,7 @@ unsafe extern "C" fn run<H: Handler>(
     0
 }
 
-/// Answers a command that has panicked, as far as it can still be answered.
+/// Replies to a command that has panicked, as far as its reply can still be completed.
 #[cold]
 #[inline(never)]
 fn after_panic(ctx: &Ctx, args: Args<'_>, panic: &Panic) {
@@ -149,7 +149,7 @@ fn after_panic(ctx: &Ctx, args: Args<'_>, panic: &Panic) {
     answer_panic(ctx, &name.replace('|', " "), panic);
 }
 
-/// The same for the command of that name.
+/// Like [`after_panic`], for the command with this name.
 #[cold]
 pub(super) fn answer_panic(ctx: &Ctx, name: &str, panic: &Panic) {
     ctx.log_warning(&format!("internal error in {name}: {panic}"));
@@ -163,7 +163,7 @@ pub(super) fn answer_panic(ctx: &Ctx, name: &str, panic: &Panic) {
 }
 
 impl LoadCtx {
-    /// Registers the commands with everything the table says of them.
+    /// Registers the commands with everything in their rows.
     pub fn register_commands(&self, commands: &[&Command]) -> Result<(), String> {
         let own_category = self.add_acl_category();
         for command in commands {
@@ -179,7 +179,7 @@ impl LoadCtx {
         Ok(())
     }
 
-    /// Adds the category `@session`, if this server lets modules have one.
+    /// Adds the category `@session` if the server lets modules add one.
     fn add_acl_category(&self) -> bool {
         // SAFETY: called from OnLoad; the name ends in NUL and is copied.
         unsafe {
@@ -198,7 +198,7 @@ impl LoadCtx {
             flags.push_str(" getkeys-api");
         }
         let flags = c_string(flags.trim_start())?;
-        // Keys are described by `describe`; positions given here could only say less.
+        // Key specs are set by `describe`; the positions that can be given here would say less.
         // SAFETY: called from OnLoad; name and flags end in NUL and are copied; the trampoline is a function of the
         // module, which is never unloaded (the server refuses to unload one with data types).
         let status = unsafe {
@@ -291,7 +291,7 @@ fn c_string(text: &str) -> Result<CString, String> {
     CString::new(text).map_err(|_| format!("{text:?} has a NUL"))
 }
 
-/// The sizes by which a server with longer structures reads ours.
+/// Tells a server whose structures are longer the size of ours.
 static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -299,11 +299,12 @@ static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleComman
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
 
-/// The key specs of a command, each for one argument of kind key, and the end mark.
+/// Returns the key specs of a command, one for each argument of kind key, and the end mark.
 ///
-/// Of what is in an option the server is told only that it exists. A spec that searches for the option's word would find a value that
-/// is the same word; and where the specs tell all keys, ACLs and `COMMAND GETKEYS` go by them and never ask for the exact ones, which
-/// the cluster does (seen on Redis 7.0 and 8.0 and Valkey 8.1). One unknown spec makes all of them ask.
+/// For a key in an option the spec only says that it exists. A spec that searches for the option's word would also match a value with the
+/// same text; and if the specs describe all keys, ACLs and `COMMAND GETKEYS` use them and never ask the command for the exact ones, which
+/// the
+/// cluster does (seen on Redis 7.0 and 8.0 and Valkey 8.1). One unknown spec makes all of them ask.
 fn key_specs(command: &Command) -> Vec<raw::RedisModuleCommandKeySpec> {
     // SAFETY: the structure is of numbers and pointers, for which zeros are values; zeros end the list.
     let zero = || unsafe { std::mem::zeroed::<raw::RedisModuleCommandKeySpec>() };
@@ -328,7 +329,7 @@ fn key_specs(command: &Command) -> Vec<raw::RedisModuleCommandKeySpec> {
     specs
 }
 
-/// Argument lists for the server and what they point to.
+/// Argument lists for the server, and what they point to.
 #[derive(Default)]
 struct CommandArgs {
     texts: Vec<CString>,
@@ -337,7 +338,7 @@ struct CommandArgs {
 }
 
 impl CommandArgs {
-    /// A list that lives as long as `self`.
+    /// Returns a list that lives as long as `self`.
     fn list(&mut self, specs: &[ArgSpec]) -> Result<*mut raw::RedisModuleCommandArg, String> {
         let mut list = Vec::with_capacity(specs.len() + 1);
         for spec in specs {
@@ -346,7 +347,7 @@ impl CommandArgs {
         // SAFETY: the structure is of numbers and pointers, for which zeros are values; zeros end the list.
         list.push(unsafe { std::mem::zeroed() });
         self.lists.push(list.into_boxed_slice());
-        // The box is where it is however `lists` grows.
+        // The box stays at its address when `lists` grows.
         Ok(self.lists.last_mut().expect("just pushed").as_mut_ptr())
     }
 
@@ -396,7 +397,7 @@ impl CommandArgs {
         })
     }
 
-    /// A text that lives as long as `self`.
+    /// Returns a text that lives as long as `self`.
     fn text(&mut self, text: &str) -> Result<*const c_char, String> {
         let text = c_string(text)?;
         let start = text.as_ptr();

@@ -9,10 +9,10 @@ use std::os::raw::{c_char, c_int, c_longlong, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering::Relaxed};
 
-/// What runs after a setting has got a value, its default at load too.
+/// Runs after a setting has been set, also to its default at load.
 pub type OnChange = fn();
 
-/// A whole number within bounds.
+/// An integer within bounds.
 pub struct Integer {
     name: &'static str,
     default: i64,
@@ -36,7 +36,7 @@ impl Integer {
         }
     }
 
-    /// A number of bytes: may be given as `1mb`.
+    /// Makes it a number of bytes, which may be given as `1mb`.
     pub const fn memory(mut self) -> Self {
         self.is_memory = true;
         self
@@ -57,7 +57,7 @@ impl Integer {
         self.min
     }
 
-    /// The greatest value that it can have.
+    /// Returns the greatest allowed value.
     pub const fn max(&self) -> i64 {
         self.max
     }
@@ -97,7 +97,7 @@ impl Boolean {
     }
 }
 
-/// One of a few words, each standing for a number.
+/// One of a few words, each with a number.
 pub struct Choice {
     name: &'static str,
     default: i32,
@@ -117,7 +117,7 @@ impl Choice {
         }
     }
 
-    /// The word that it has where nothing is configured.
+    /// Returns the word that is the default.
     #[cfg(test)]
     pub fn default(&self) -> &'static str {
         let word = self.words.iter().find(|(_, number)| *number == self.default);
@@ -143,7 +143,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// The name without the module's prefix.
+    /// Returns the name without the module's prefix.
     pub fn name(&self) -> &'static str {
         match self {
             Setting::Integer(setting) => setting.name,
@@ -154,7 +154,7 @@ impl Setting {
 }
 
 impl LoadCtx {
-    /// Registers the settings and gives them the values of the configuration file. Once, with all of them.
+    /// Registers all settings and sets them from the configuration file. To be called once.
     pub fn register_settings(&self, settings: &[Setting]) -> Result<(), String> {
         for setting in settings {
             if !self.register_setting(setting) {
@@ -214,7 +214,7 @@ impl LoadCtx {
             Setting::Choice(setting) => {
                 let mut words: Vec<*const c_char> = setting.words.iter().map(|(word, _)| word.as_ptr()).collect();
                 let numbers: Vec<c_int> = setting.words.iter().map(|(_, number)| *number).collect();
-                // SAFETY: as above; words and numbers are as many as is said, and are copied.
+                // SAFETY: as above; there are as many words and numbers as stated, and they are copied.
                 unsafe {
                     api!(RedisModule_RegisterEnumConfig)(
                         self.as_ptr(),

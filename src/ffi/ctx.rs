@@ -10,13 +10,13 @@ use std::os::raw::c_int;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// One call from the server into a command. Replies are in [`super::reply`], keys in [`super::key`], replication in
+/// The context of one call from the server to a command. Replies are in [`super::reply`], keys in [`super::key`], replication in
 /// [`super::effect`].
 pub struct Ctx {
     raw: NonNull<raw::RedisModuleCtx>,
-    /// How many elements the client still has to be sent for its reply to be whole: 1 before anything is sent.
+    /// Number of elements that are missing for a complete reply: 1 before anything is sent.
     pub(super) owed: Cell<i64>,
-    /// An array was ended by a panic.
+    /// Whether a panic ended an array early.
     pub(super) cut_short: Cell<bool>,
 }
 
@@ -40,7 +40,7 @@ impl Ctx {
         self.raw.as_ptr()
     }
 
-    /// Unix milliseconds. Where the server can say (7.2), the time at which this command began.
+    /// Returns the time in Unix milliseconds. If the server provides it (7.2), this is the time at which the command began.
     #[inline]
     pub fn now_ms(&self) -> i64 {
         // SAFETY: both only read a clock.
@@ -52,9 +52,9 @@ impl Ctx {
         }
     }
 
-    /// Whether this command comes from the primary, an append-only file or a slot being imported: it was accepted there
-    /// and must not be refused here. Costs a call that walks over much of the server's state: ask only before
-    /// refusing.
+    /// Returns whether this command comes from the primary, an append-only file or a slot being imported: it was accepted there and must
+    /// not be
+    /// refused here. The call walks over much of the server's state, so call it only before refusing.
     pub fn obeys_primary(&self) -> bool {
         const OBEYED: c_int = (raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING) as c_int;
         // SAFETY: both read flags of a live context; the pointer, where there is one, is the server's
@@ -67,19 +67,20 @@ impl Ctx {
         }
     }
 
-    /// Publishes the keyspace event `event` of the module class. Keys must be closed by then (hence `&mut`): another
-    /// module's subscriber runs inside this call and may open, change or delete this very key.
+    /// Publishes the keyspace event `event` of the module class. Keys must be closed before (hence `&mut`): a subscriber in another module
+    /// runs
+    /// within this call and may open, change or delete the same key.
     #[inline]
     pub fn notify(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_MODULE, event, key);
     }
 
-    /// The same of the generic class, for what happens to any kind of key, as `del`.
+    /// Publishes a keyspace event of the generic class, for what happens to any type of key, such as `del`.
     pub fn notify_generic(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_GENERIC, event, key);
     }
 
-    /// The same of the string class: `set`.
+    /// Publishes a keyspace event of the string class: `set`.
     pub fn notify_string(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_STRING as c_int, event, key);
     }
@@ -91,8 +92,8 @@ impl Ctx {
         unsafe { api!(RedisModule_NotifyKeyspaceEvent)(self.as_ptr(), class, event.as_ptr(), key.as_ptr()) };
     }
 
-    /// Tells `WATCH` and client-side caching that the key has changed. The module does it itself, and only when
-    /// something has: a write that changes nothing must not break a transaction.
+    /// Signals to `WATCH` and client-side caching that the key has changed. The module calls this itself, only after a change: a write that
+    /// changes nothing must not break a transaction.
     #[inline]
     pub fn signal_modified(&self, key: Arg<'_>, _: Step) {
         // SAFETY: the key's name lives; nothing of the key's value is touched.
@@ -107,7 +108,7 @@ impl Ctx {
         log::write(self.as_ptr(), c"warning", message);
     }
 
-    /// The full name of the running command, as registered.
+    /// Returns the full name of the running command, as registered.
     pub(super) fn command_name(&self) -> Option<String> {
         // SAFETY: the name, where there is one, ends in NUL and lives as long as the command.
         unsafe {
@@ -116,7 +117,7 @@ impl Ctx {
         }
     }
 
-    /// Ends the client's connection after this command: for a reply that cannot be completed any more.
+    /// Closes the client's connection after this command, for a reply that can no longer be completed.
     pub(super) fn close_client(&self) {
         // SAFETY: both take a live context; a client without a connection is refused by the server.
         unsafe {
@@ -130,7 +131,7 @@ impl Ctx {
 
 type MustObeyClient = unsafe extern "C" fn(*mut raw::RedisModuleCtx) -> c_int;
 
-/// Valkey's (8.1) own answer to `obeys_primary`. The bindings do not have it, so it is looked up by name.
+/// Valkey's (8.1) own function for `obeys_primary`. The bindings do not have it, so it is looked up by name.
 static MUST_OBEY_CLIENT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 pub(super) fn find_optional_functions() {

@@ -1,10 +1,10 @@
-//! Active defragmentation: moving a value's blocks to where the allocator has fewer holes.
+//! Active defragmentation: moving a value's blocks to less fragmented memory.
 
 use super::alloc::MALLOC_ALIGN;
 use redis_module::raw;
 use std::mem::{align_of, size_of, ManuallyDrop};
 
-/// One visit of the defragmenter to a value.
+/// One call of the defragmenter for a value.
 pub struct Defrag<'d> {
     ctx: &'d mut raw::RedisModuleDefragCtx,
 }
@@ -14,7 +14,7 @@ impl<'d> Defrag<'d> {
         Defrag { ctx }
     }
 
-    /// The block at a better address, or the same one.
+    /// Returns the address of the block after moving it, or its old address.
     ///
     /// # Safety
     /// `block` was allocated by the server's malloc and belongs to the caller alone; only the result may be used
@@ -45,13 +45,13 @@ impl<'d> Defrag<'d> {
         }
     }
 
-    /// Whether the time for this visit is over: set the cursor and return `false` from `defrag`.
+    /// Returns whether the time for this call is over: then set the cursor and return `false` from `defrag`.
     pub fn should_stop(&mut self) -> bool {
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_DefragShouldStop)(self.ctx) != 0 }
     }
 
-    /// Where the last visit to this value stopped (0 at first). `None`: a small value, to be done in one visit.
+    /// Returns where the last call for this value stopped (0 at first). `None` for a small value, which is done in one call.
     pub fn cursor(&mut self) -> Option<u64> {
         let mut cursor = 0;
         // SAFETY: the context is live; the cursor is written on success only.

@@ -1,8 +1,8 @@
-//! A command as replicas and the append-only file get it: what happened, with nothing left to decide.
+//! A command as it is sent to replicas and the append-only file: what happened, with nothing left to decide.
 //!
-//! Where nobody listens ([`super::audience`]) nothing is built at all. Elsewhere, on the usual path building one
-//! allocates nothing: arguments are the client's own strings, option words are shared ([`Word`]), and of numbers the
-//! last few are kept, since the commands of one millisecond carry the same times.
+//! Without a receiver ([`super::audience`]) it is not built at all. Otherwise, building one usually allocates nothing: arguments are the
+//! client's own strings, option words are shared ([`Word`]), and the last few numbers are cached, since the commands of one millisecond
+//! contain the same times.
 
 use super::args::Arg;
 use super::audience;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 static WORDS: [AtomicPtr<raw::RedisModuleString>; Word::TEXTS.len()] =
     [const { AtomicPtr::new(ptr::null_mut()) }; Word::TEXTS.len()];
 
-/// Numbers kept as strings. Atomic only to be a `static`: an [`Effect`] never leaves the thread that runs commands.
+/// Numbers cached as strings. Atomic only to be a `static`: an [`Effect`] never leaves the thread that runs commands.
 static NUMBERS: [Number; 4] = [const {
     Number {
         value: AtomicI64::new(0),
@@ -31,19 +31,19 @@ static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 struct Number {
     value: AtomicI64,
-    /// Null as long as the place is free. The place holds one reference.
+    /// Null if the slot is free. The slot holds one reference.
     string: AtomicPtr<raw::RedisModuleString>,
 }
 
-/// A command being built for [`Ctx::replicate`]. `'a` is the life of the arguments put in.
+/// A command to pass to [`Ctx::replicate`]. `'a` is the lifetime of its arguments.
 pub struct Effect<'a> {
     name: &'static CStr,
-    /// Whether it is built at all.
+    /// Whether it has a receiver and is built at all.
     is_heard: bool,
     argv: SmallVec<[*mut raw::RedisModuleString; 16]>,
-    /// Those of `argv` of which this effect holds a reference.
+    /// The strings in `argv` of which this effect holds a reference.
     held: SmallVec<[*mut raw::RedisModuleString; 4]>,
-    /// The pointers also keep it on its thread.
+    /// The pointers also make it `!Send`.
     args: PhantomData<Arg<'a>>,
 }
 
@@ -133,7 +133,7 @@ impl Drop for Effect<'_> {
 }
 
 impl Ctx {
-    /// Begins the command `name`, to be filled and given to [`Ctx::replicate`].
+    /// Begins the command `name`, to be filled and passed to [`Ctx::replicate`].
     #[inline]
     pub fn effect<'a>(&self, name: &'static CStr) -> Effect<'a> {
         let is_heard = audience::somebody_listens(self.as_ptr());
@@ -146,21 +146,20 @@ impl Ctx {
         }
     }
 
-    /// Whether an effect would reach anybody. If not, it need not be built, and [`Ctx::replicate_unheard`] takes its place.
+    /// Returns whether an effect would have a receiver. If not, [`Ctx::replicate_unheard`] replaces building and replicating it.
     #[inline]
     pub fn is_heard(&self) -> bool {
         audience::somebody_listens(self.as_ptr())
     }
 
-    /// Counts as a change for the next snapshot, and reaches nobody.
+    /// Counts a change for the next snapshot, without sending anything.
     #[inline]
     pub fn replicate_unheard(&self, _: Step) {
         // SAFETY: the context is live and that of a client's command.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.as_ptr()) };
     }
 
-    /// Sends the effect to replicas and the append-only file after this command, in one transaction with its other
-    /// effects.
+    /// Sends the effect to replicas and the append-only file after this command, in one transaction with its other effects.
     #[inline]
     pub fn replicate(&self, effect: &Effect<'_>, step: Step) {
         if !effect.is_heard {
@@ -184,7 +183,7 @@ impl Ctx {
     }
 }
 
-/// Makes the shared words. Called once, from OnLoad.
+/// Creates the shared words. Called once, from OnLoad.
 pub(super) fn create_words() {
     for (word, text) in WORDS.iter().zip(Word::TEXTS) {
         word.store(create_string(text.as_bytes()), Relaxed);
@@ -196,7 +195,7 @@ fn create_string(bytes: &[u8]) -> *mut raw::RedisModuleString {
     unsafe { api!(RedisModule_CreateString)(ptr::null_mut(), bytes.as_ptr().cast::<c_char>(), bytes.len()) }
 }
 
-/// A string of the server that is freed when dropped.
+/// A string of the server, freed on drop.
 pub(super) struct OwnString {
     string: *mut raw::RedisModuleString,
 }

@@ -11,14 +11,15 @@ type WriteInfo = fn(&mut InfoWriter<'_>);
 
 static WRITE_INFO: OnceLock<WriteInfo> = OnceLock::new();
 
-/// Fields of `INFO`, each shown as `session_<name>`.
+/// Writes fields of `INFO`, each shown as `session_<name>`.
 pub struct InfoWriter<'i> {
     ctx: &'i mut raw::RedisModuleInfoCtx,
 }
 
 impl InfoWriter<'_> {
-    /// Begins a section; the empty name is the module's own, `INFO session`. `false`: it was not asked for, and the
-    /// server ignores the fields that follow.
+    /// Begins a section; the empty name is the module's own, `INFO session`. Returns `false` if the section was not requested: the server
+    /// then
+    /// ignores the fields that follow.
     pub fn section(&mut self, name: &CStr) -> bool {
         // SAFETY: the context is live; the name ends in NUL and is copied.
         unsafe { api!(RedisModule_InfoAddSection)(self.ctx, name.as_ptr()) == 0 }
@@ -31,7 +32,7 @@ impl InfoWriter<'_> {
 }
 
 impl LoadCtx {
-    /// `write` runs at each `INFO`, and in the crash report: it must only read counters.
+    /// Registers `write`, which runs at each `INFO` and in the crash report: it must only read counters.
     pub fn register_info(&self, write: WriteInfo) -> Result<(), String> {
         WRITE_INFO
             .set(write)

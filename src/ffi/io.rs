@@ -1,4 +1,4 @@
-//! What a native type reads and writes through: the RDB and DUMP payload, the append-only file, the digest.
+//! The streams that a native type reads and writes: the RDB and DUMP payload, the append-only file, the digest.
 
 use redis_module::raw;
 use std::ffi::CStr;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::os::raw::c_char;
 use std::slice;
 
-/// The payload being written by `SAVE`, `DUMP` or replication. Errors of the disk are the server's to handle.
+/// The payload being written by `SAVE`, `DUMP` or replication. The server handles disk errors.
 pub struct Sink<'io> {
     io: &'io mut raw::RedisModuleIO,
 }
@@ -22,8 +22,7 @@ impl<'io> Sink<'io> {
     }
 }
 
-/// The payload being read. It may come from anybody who can `RESTORE`: every read can fail, and after the first that
-/// did, all do.
+/// The payload being read. It may come from anyone who can `RESTORE`: every read can fail, and after the first failure all do.
 pub struct Source<'io> {
     io: &'io mut raw::RedisModuleIO,
 }
@@ -72,7 +71,7 @@ impl Drop for Blob {
     }
 }
 
-/// The append-only file being rewritten: the commands that rebuild this key's value.
+/// The append-only file being rewritten: the commands that rebuild the value of this key.
 pub struct AofWriter<'io> {
     io: &'io mut raw::RedisModuleIO,
     key: *mut raw::RedisModuleString,
@@ -101,7 +100,7 @@ impl<'io> AofWriter<'io> {
     }
 }
 
-/// The digest of `DEBUG DIGEST-VALUE`: a sequence of elements whose order counts, and sequences whose order does not.
+/// The digest of `DEBUG DIGEST-VALUE`: a sequence of elements whose order matters, and of groups whose order does not.
 pub struct Digest<'d> {
     digest: &'d mut raw::RedisModuleDigest,
 }
@@ -116,8 +115,7 @@ impl<'d> Digest<'d> {
         unsafe { api!(RedisModule_DigestAddStringBuffer)(self.digest, bytes.as_ptr().cast::<c_char>(), bytes.len()) };
     }
 
-    /// Ends a group of elements. Groups are mixed so that their order does not count: right for sets and maps; a list
-    /// is one group.
+    /// Ends a group of elements. Groups are combined independent of their order: right for sets and maps; a list is one group.
     pub fn end_sequence(&mut self) {
         // SAFETY: the digest is live.
         unsafe { api!(RedisModule_DigestEndSequence)(self.digest) };

@@ -1,4 +1,4 @@
-//! Keys opened as a native type, closed when dropped.
+//! Keys opened as a native type, and closed on drop.
 
 use super::args::Arg;
 use super::ctx::Ctx;
@@ -12,12 +12,12 @@ use std::marker::PhantomData;
 use std::os::raw::c_int;
 use std::ptr::NonNull;
 
-/// The server's own sentence for a key of another type.
+/// The server's own error for a key of another type.
 pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 const NO_EXPIRY: i64 = raw::REDISMODULE_NO_EXPIRE as i64;
 
-/// What is at a key.
+/// The content of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<V> {
     Missing,
@@ -28,7 +28,7 @@ pub enum Found<V> {
 type RawFound<T> = Found<NonNull<Held<T>>>;
 
 impl Ctx {
-    /// Opens the key for reading. Panics (into the guard) if it is open for writing.
+    /// Opens the key for reading. Panics (caught by the guard) if it is open for writing.
     #[inline]
     pub fn open_key_read<T: NativeType>(&self, key: Arg<'_>) -> ReadKey<'_, T> {
         // SAFETY: context and name are live; null means that there is no such key.
@@ -48,7 +48,7 @@ impl Ctx {
         opened
     }
 
-    /// Opens the key for writing, whether it is there or not. Panics (into the guard) if it is open already.
+    /// Opens the key for writing, whether it exists or not. Panics (caught by the guard) if it is open already.
     #[inline(always)]
     pub fn open_key_write<T: NativeType>(&self, key: Arg<'_>, _: Step) -> WriteKey<'_, T> {
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
@@ -69,11 +69,12 @@ impl Ctx {
         opened
     }
 
-    /// Looks at the value of a key that is named by these bytes, and leaves no trace: whether the key has been used and how often, when it
-    /// expires and what `INFO` counts of it stay as they are, as far as the server lets a module say so. Before 7.2 it only lets that of
-    /// use; there, as at any read, a key that has expired is deleted.
+    /// Passes the value of the key with this name to `look_at`, without side effects: last access, access frequency, expiry and `INFO`
+    /// statistics
+    /// do not change, as far as the server's API allows. Before 7.2 that covers only the access; there an expired key is deleted, as by any
+    /// read.
     ///
-    /// `None`: there is no such key, it holds something else, or it is open for writing.
+    /// Returns `None` if there is no such key, it is of another type, or it is open for writing.
     pub fn peek<T: NativeType, R>(&self, key: &[u8], look_at: impl FnOnce(&T) -> R) -> Option<R> {
         let key = OwnString::new(key);
         // SAFETY: context and name are live; null means that there is no such key.
@@ -97,22 +98,22 @@ impl Ctx {
     }
 }
 
-/// Reading, with as few effects as the server can.
+/// Returns the mode for reading with as few side effects as the server supports.
 fn traceless_mode() -> c_int {
     const READ: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_OPEN_KEY_NOTOUCH) as c_int;
     const EFFECTLESS: c_int = (raw::REDISMODULE_OPEN_KEY_NONOTIFY
         | raw::REDISMODULE_OPEN_KEY_NOSTATS
         | raw::REDISMODULE_OPEN_KEY_NOEXPIRE
         | raw::REDISMODULE_OPEN_KEY_NOEFFECTS) as c_int;
-    // SAFETY: it only tells which modes this server knows.
+    // SAFETY: it only returns which modes this server knows.
     let known = unsafe { raw::RedisModule_GetOpenKeyModesAll.map_or(0, |all| all()) };
     READ | (EFFECTLESS & known)
 }
 
 impl Ctx {
-    /// Puts a string at a key in place of whatever is there, with this expiry or none. A time that has passed is set all the same, as `SET`
-    /// does: the server lets the key expire, here and on replicas. No handle to the key may be open. Nothing is signalled, notified or
-    /// replicated by it.
+    /// Stores a string at a key, replacing its content, with this expiry or none. A time in the past is set like any other, as `SET` does:
+    /// the
+    /// server then expires the key, here and on replicas. No handle to the key may be open. Does not signal, notify or replicate.
     pub fn set_string(&mut self, key: Arg<'_>, value: &[u8], expires_at_ms: Option<i64>, _: Step) {
         let value = OwnString::new(value);
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
@@ -180,7 +181,7 @@ impl<T: NativeType> ReadKey<'_, T> {
         }
     }
 
-    /// The value, `None` where the key is missing; any other kind of value is refused.
+    /// Returns the value, `None` if the key is missing; an error for any other type.
     #[inline]
     pub fn value(&self) -> Result<Option<&T>, ErrorReply> {
         match self.get() {
@@ -190,7 +191,7 @@ impl<T: NativeType> ReadKey<'_, T> {
         }
     }
 
-    /// When the key expires, in Unix milliseconds.
+    /// Returns when the key expires, in Unix milliseconds.
     pub fn expires_at_ms(&self) -> Option<i64> {
         // SAFETY: the key is open or null.
         unsafe { expiry(self.raw) }
@@ -212,7 +213,7 @@ impl<T: NativeType> Drop for ReadKey<'_, T> {
     }
 }
 
-/// A key opened for writing. Nothing is signalled, notified or replicated by it.
+/// A key opened for writing. It does not signal, notify or replicate.
 pub struct WriteKey<'c, T: NativeType> {
     raw: *mut raw::RedisModuleKey,
     /// A value is write-borrowed until the drop.
@@ -241,7 +242,7 @@ impl<T: NativeType> WriteKey<'_, T> {
         }
     }
 
-    /// Puts `value` at the key in place of whatever is there. The key has no expiry after.
+    /// Stores `value` at the key, replacing its content. The key has no expiry afterwards.
     pub fn set_value(&mut self, value: T) -> &mut T {
         self.release();
         let held = Box::into_raw(Box::new(Held::new(value)));
@@ -257,7 +258,7 @@ impl<T: NativeType> WriteKey<'_, T> {
         }
     }
 
-    /// When the key expires, in Unix milliseconds.
+    /// Returns when the key expires, in Unix milliseconds.
     #[inline(always)]
     pub fn expires_at_ms(&self) -> Option<i64> {
         let known = self.known_expiry();
@@ -272,10 +273,10 @@ impl<T: NativeType> WriteKey<'_, T> {
         (at != NO_EXPIRY).then_some(at)
     }
 
-    /// Sets or removes the key's expiry. A time in the past is set all the same: the caller deletes. Not for a missing key.
+    /// Sets or removes the key's expiry. A time in the past is set like any other: deleting is left to the caller. Not for a missing key.
     #[inline(always)]
     pub fn set_expires_at_ms(&mut self, at: Option<i64>) {
-        // A negative time is before any clock, as 0 is.
+        // Negative times are in the past, as 0 is.
         let at = at.map_or(NO_EXPIRY, |at| at.max(0));
         if self.known_expiry().and_then(KnownExpiry::get) == Some(at) {
             return;
@@ -290,7 +291,7 @@ impl<T: NativeType> WriteKey<'_, T> {
     #[inline]
     fn known_expiry(&self) -> Option<&KnownExpiry> {
         match self.found {
-            // SAFETY: the write borrow is this handle's, so the box is alive; it is looked at through shared references only.
+            // SAFETY: the write borrow is this handle's, so the box is alive; it is accessed through shared references only.
             Found::Value(held) => Some(unsafe { &(*held.as_ptr()).expiry }),
             _ => None,
         }
@@ -304,7 +305,7 @@ impl<T: NativeType> WriteKey<'_, T> {
         self.found = Found::Missing;
     }
 
-    /// Gives the value back; the key is as good as missing after.
+    /// Releases the value; the handle then treats the key as missing.
     #[inline]
     fn release(&mut self) {
         if let Found::Value(held) = std::mem::replace(&mut self.found, Found::Missing) {

@@ -1,7 +1,8 @@
-//! Values of the server's own types, read whole: what older layouts keep conversations in.
+//! Reads values of the server's own types, in which legacy layouts store conversations.
 //!
-//! They are read by the server's own commands (`GET`, `HGETALL`, …), lists element by element, which costs a third of a reply with them.
-//! Strings are borrowed from what was read, which lives as long as the [`ForeignValue`]. Nothing of a key is changed by it.
+//! They are read whole with the server's own commands (`GET`, `HGETALL`, …), but lists element by element, which costs a third of reading
+//! them
+//! that way. Strings are borrowed from the [`ForeignValue`]. The key is not changed.
 
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_long};
@@ -15,7 +16,7 @@ use super::args::Arg;
 use super::ctx::Ctx;
 use crate::write::Step;
 
-/// What a key holds, where that is no value of this module.
+/// The type of a key that holds no value of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignKind {
     Missing,
@@ -23,7 +24,7 @@ pub enum ForeignKind {
     List,
     Hash,
     SortedSet,
-    /// A set, a stream or another module's.
+    /// A set, a stream or another module's type.
     Other,
 }
 
@@ -35,12 +36,12 @@ enum Held {
         kind: ForeignKind,
         reply: NonNull<raw::RedisModuleCallReply>,
     },
-    /// Each is one reference.
+    /// One reference for each element.
     List(Vec<NonNull<raw::RedisModuleString>>),
 }
 
 impl Ctx {
-    /// The type of a key, and when it expires (Unix milliseconds). No handle for writing may be open on it.
+    /// Returns the type of a key, and when it expires (Unix milliseconds). No handle for writing may be open on it.
     pub fn foreign_kind(&self, key: Arg<'_>) -> (ForeignKind, Option<i64>) {
         // SAFETY: context and name are live; the key, null where it is missing, is closed once.
         unsafe {
@@ -61,7 +62,7 @@ impl Ctx {
         }
     }
 
-    /// Reads a value of this kind; `None` if the server refuses. Cost: O(bytes).
+    /// Reads a value of this type; `None` if the server refuses. Cost: O(bytes).
     pub fn read_foreign(&self, key: Arg<'_>, kind: ForeignKind) -> Option<ForeignValue> {
         if kind == ForeignKind::List {
             return Some(ForeignValue(Held::List(self.elements_of_list(key))));
@@ -120,7 +121,7 @@ impl Ctx {
         elements
     }
 
-    /// Deletes a key of whatever type; a large value may be freed on another thread. No handle may be open on it.
+    /// Deletes a key of any type; a large value may be freed on another thread. No handle may be open on it.
     pub fn delete(&mut self, key: Arg<'_>, _: Step) {
         // SAFETY: context and name are live; the key is closed once.
         unsafe {
@@ -133,7 +134,7 @@ impl Ctx {
 }
 
 impl ForeignValue {
-    /// What it holds. The fields of a hash come by their names: their order in the server is another one on each.
+    /// Returns the content. Fields of a hash are sorted by name: their order in the server differs between servers.
     pub fn source(&self) -> Option<Source<'_>> {
         let (kind, reply) = match &self.0 {
             Held::List(elements) => {
@@ -164,7 +165,7 @@ impl ForeignValue {
     }
 }
 
-/// The bytes of an element, which live as long as it does.
+/// Returns the bytes of an element, which live as long as it does.
 fn bytes_of<'a>(element: NonNull<raw::RedisModuleString>) -> &'a [u8] {
     let mut len = 0;
     // SAFETY: the string is live. Callers are methods of the value that holds it, and give `'a` the life of their borrow of that.
@@ -181,7 +182,7 @@ impl Drop for ForeignValue {
             Held::Reply { reply, .. } => unsafe { api!(RedisModule_FreeCallReply)(reply.as_ptr()) },
             Held::List(elements) => {
                 for element in elements {
-                    // SAFETY: the same of the one reference of each element.
+                    // SAFETY: each element's one reference is this value's and is freed once; what was borrowed from it is gone by then.
                     unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), element.as_ptr()) };
                 }
             }
@@ -189,7 +190,7 @@ impl Drop for ForeignValue {
     }
 }
 
-/// A reply or a part of one, borrowed from a [`ForeignValue`] by those who hold it.
+/// A reply or a part of one, borrowed from a [`ForeignValue`].
 #[derive(Clone, Copy)]
 struct Element(NonNull<raw::RedisModuleCallReply>);
 
@@ -206,7 +207,7 @@ impl Element {
         })
     }
 
-    /// The bytes of a string, which live as long as the whole reply.
+    /// Returns the bytes of a string, which live as long as the whole reply.
     fn bytes<'a>(self) -> Option<&'a [u8]> {
         let mut len = 0;
         // SAFETY: the reply is live; null for a reply of another kind. Callers are methods of the value that holds the reply, and give `'a`
@@ -217,7 +218,7 @@ impl Element {
         }
     }
 
-    /// The elements in twos.
+    /// Returns the elements in pairs.
     #[allow(clippy::type_complexity)]
     fn pairs<'a>(self) -> Option<Vec<(&'a [u8], &'a [u8])>> {
         let mut pairs = Vec::with_capacity(self.len() / 2);

@@ -1,15 +1,16 @@
-//! The server's log, from anywhere (it may be written from any thread).
+//! Writing to the server's log, which is possible from any thread.
 
 use redis_module::raw;
 use std::ffi::{CStr, CString};
 use std::ptr;
 
-/// A line of level `warning`, which every log level shows.
+/// Logs a line at level `warning`, which every log level shows.
 pub fn log_warning(message: &str) {
     write(ptr::null_mut(), c"warning", &format!("session: {message}"));
 }
 
-/// `ctx` may be null; with one, the server puts the module's name before the line. Control characters are escaped: it
+/// Logs a line. `ctx` may be null; with one, the server writes the module's name before the line. Control characters are escaped, so that
+/// it
 /// stays one line.
 pub(super) fn write(ctx: *mut raw::RedisModuleCtx, level: &CStr, message: &str) {
     let mut line = String::with_capacity(message.len());

@@ -1,19 +1,20 @@
 //! The server's module API behind safe functions. Every line of `unsafe` of the module is in this folder.
 //!
-//! What makes it safe to call from above:
+//! Why it is safe to call from outside:
 //!
-//! * A [`Ctx`] is only ever made by the trampolines here, lives as long as one call from the server, and cannot leave
-//!   the thread that runs commands. Whatever needs that thread (the shared words, the number cache, keys, replies)
-//!   needs a `Ctx`.
-//! * A value of a native type is boxed with a borrow mark ([`types`]): two handles to one key cannot both reach it
-//!   for writing, and a value that the server lets go of while a handle is open outlives the handle.
+//! * A [`Ctx`] is only made by the trampolines here, lives as long as one call from the server, and cannot leave the thread that runs
+//!   commands. Everything that needs that thread (the shared words, the number cache, keys, replies) needs a `Ctx`.
+//! * A value of a native type is boxed with a borrow mark ([`types`]): two handles to one key cannot both access it for writing, and a
+//! value
+//!   that the server frees while a handle is open outlives the handle.
 //! * Nothing unwinds into the server: each `extern "C"` function runs its body inside [`crate::guard`].
-//! * Functions that not every server has are `Option`s and are asked for by presence, never by version.
+//! * Functions that not every server has are `Option`s and are tested for presence, never by version.
 #![allow(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
-/// A function of the server's API that every supported server has: [`load`] looks for each one that is called through this
-/// macro, once, when the module is loaded. After `else` comes what never returns, in place of a panic. Must be used in
+/// Calls a function of the server's API that every supported server has: [`load`] checks once, when the module is loaded, that each
+/// function
+/// called through this macro exists. After `else` comes an expression that never returns, in place of a panic. Must be used in
 /// `unsafe`: the pointers are `static mut`, written once before anything else of the module runs.
 macro_rules! api {
     ($name:ident) => {

@@ -6,8 +6,9 @@ use super::ctx::Ctx;
 use super::effect::OwnString;
 
 impl Ctx {
-    /// Whether what this command records is published here. Standalone, every server tells its own subscribers, a replica as it carries the
-    /// command out. In a cluster a publication reaches all nodes, so there only the primary speaks. What is loaded is history.
+    /// Returns whether this server publishes what this command records. Outside of a cluster every server does, a replica when it executes
+    /// the
+    /// replicated command. In a cluster a message reaches all nodes, so only the primary publishes. Nothing is published while loading.
     pub fn publishes(&self) -> bool {
         const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
         // SAFETY: reads the flags of a live context.
@@ -22,7 +23,7 @@ impl Ctx {
         unsafe { api!(RedisModule_GetSelectedDb)(self.as_ptr()) }
     }
 
-    /// Sends `payload` to the channel's subscribers.
+    /// Publishes `payload` on the channel.
     pub fn publish(&self, channel: &[u8], payload: &[u8]) {
         let (channel, payload) = (OwnString::new(channel), OwnString::new(payload));
         // SAFETY: the context and both strings are live; the server takes references of its own.

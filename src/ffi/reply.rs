@@ -1,8 +1,7 @@
-//! Replies, written straight into the client's buffer.
+//! Replies, written directly to the client's buffer.
 //!
-//! [`Ctx::owed`] counts what is still to come: sending a scalar takes one off, opening an array of n puts n on. A
-//! command that ends with 0 has replied exactly once; the guard uses the same number to see whether it may still
-//! reply an error.
+//! [`Ctx::owed`] counts what is still missing: sending a scalar subtracts one, opening an array of n adds n. A command that ends with 0 has
+//! replied exactly once; the guard uses the same number to decide whether it may still reply an error.
 
 use super::ctx::Ctx;
 use redis_module::raw;
@@ -11,7 +10,7 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_long};
 
-/// The line of an error reply, `WORD text`. Any bytes: what cannot stand in a line is escaped when it is sent.
+/// The line of an error reply, `WORD text`. May be any bytes: what is not allowed in a line is escaped when it is sent.
 #[derive(Debug)]
 pub struct ErrorReply(Cow<'static, [u8]>);
 
@@ -53,18 +52,19 @@ impl Ctx {
         self.owed.set(self.owed.get() + change);
     }
 
-    /// Nothing has been sent yet.
+    /// Returns whether nothing has been sent yet.
     pub(super) fn reply_not_begun(&self) -> bool {
         self.owed.get() == 1
     }
 
-    /// Exactly one whole reply has been sent.
+    /// Returns whether exactly one complete reply has been sent.
     pub(super) fn reply_is_whole(&self) -> bool {
         self.owed.get() == 0 && !self.cut_short.get()
     }
 
-    /// Completes a reply that a panic has cut short, so that a script or a transaction around the command can read it
-    /// (half a reply breaks the server's Lua for good). What it says is wrong all the same.
+    /// Completes a reply that a panic has interrupted, so that a script or a transaction around the command can read it (half a reply
+    /// breaks the
+    /// server's Lua permanently). The content is meaningless.
     #[cold]
     pub(super) fn fill_up(&self) {
         const MOST: i64 = 1 << 20;
@@ -101,7 +101,7 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithSimpleString)(self.as_ptr(), text.as_ptr()) };
     }
 
-    /// Sends `WORD text` as an error. CR, LF, NUL and other control characters come out as `\xNN`: a line has none.
+    /// Sends `WORD text` as an error. CR, LF, NUL and other control characters are escaped as `\xNN`.
     #[cold]
     pub fn reply_error(&self, line: &[u8]) {
         self.owe(-1);
@@ -119,7 +119,7 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithError)(self.as_ptr(), text.as_ptr().cast::<c_char>()) };
     }
 
-    /// Sends a line of text; a NUL would end it.
+    /// Sends a line of text, which must not contain a NUL.
     pub fn reply_simple_text(&self, text: &str) {
         match std::ffi::CString::new(text) {
             Ok(text) => self.reply_simple(&text),
@@ -127,7 +127,7 @@ impl Ctx {
         }
     }
 
-    /// Begins an array; its `len` elements follow.
+    /// Begins an array; its `len` elements must follow.
     #[inline]
     pub fn reply_array(&self, len: usize) {
         self.owe(len as i64 - 1);
@@ -135,7 +135,7 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithArray)(self.as_ptr(), len as c_long) };
     }
 
-    /// Begins a map; `pairs` keys, each with its value, follow. RESP2 clients get it flat.
+    /// Begins a map; `pairs` keys, each with its value, must follow. RESP2 clients get a flat array.
     #[inline]
     pub fn reply_map(&self, pairs: usize) {
         self.owe(2 * pairs as i64 - 1);
@@ -143,7 +143,7 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithMap)(self.as_ptr(), pairs as c_long) };
     }
 
-    /// Begins an array of as many elements as are sent until the result is dropped.
+    /// Begins an array that contains the elements sent until the result is dropped.
     pub fn reply_array_postponed(&self) -> Postponed<'_> {
         // SAFETY: the context is live; the length is set when the result is dropped.
         unsafe { api!(RedisModule_ReplyWithArray)(self.as_ptr(), raw::REDISMODULE_POSTPONED_LEN.into()) };
@@ -155,7 +155,7 @@ impl Ctx {
     }
 }
 
-/// An array whose length is sent when it is complete. Nested ones end before the outer ones.
+/// An array whose length is sent when it is complete. Inner arrays must end before outer ones.
 #[must_use]
 pub struct Postponed<'c> {
     ctx: &'c Ctx,
@@ -175,7 +175,7 @@ impl Drop for Postponed<'_> {
         }
         self.ctx.owed.set(self.owed_at_start);
         if std::thread::panicking() {
-            // Well formed, but not all that was meant.
+            // Well formed, but incomplete.
             self.ctx.cut_short.set(true);
         }
     }

@@ -7,8 +7,8 @@
 //!             0 free · 1… handles reading · u32::MAX one handle writing
 //! ```
 //!
-//! Only the thread that runs commands takes and gives back borrows, so the mark is read and written without locked
-//! instructions; it is atomic because `free` may look at it on another thread (lazy free).
+//! Only the thread that runs commands takes and releases borrows, so the mark is read and written without locked instructions; it is atomic
+//! because `free` may read it on another thread (lazy free).
 
 use super::defrag::Defrag;
 use super::expiry::KnownExpiry;
@@ -24,33 +24,33 @@ use std::os::raw::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// A type of value that keys can have. Dropping may happen on any thread.
+/// A type of value that keys can hold. It may be dropped on any thread.
 pub trait NativeType: Sized + Send + Sync + 'static {
-    /// Exactly nine characters of `A–Z a–z 0–9 - _`; what `TYPE` says.
+    /// Exactly nine characters of `A–Z a–z 0–9 - _`; what `TYPE` returns.
     const NAME: &'static str;
-    /// 0 to 1023, kept beside each saved value.
+    /// 0 to 1023, stored with each saved value.
     const ENCODING_VERSION: i32;
 
-    /// A `static` of the implementing type.
+    /// Returns a `static` of the implementing type.
     fn slot() -> &'static TypeSlot<Self>;
 
     fn save(&self, out: &mut Sink<'_>);
-    /// `None` refuses the payload. It may be anybody's: never trust a length in it.
+    /// Decodes a payload; `None` refuses it. It may come from anyone: never trust a length in it.
     fn load(source: &mut Source<'_>, encoding_version: i32) -> Option<Self>;
     /// Writes the commands that rebuild the value.
     fn rewrite(&self, out: &mut AofWriter<'_>);
-    /// What the value owns on the heap, in bytes; its own size is added.
+    /// Returns the bytes that the value owns on the heap; its own size is added.
     fn memory_bytes(&self) -> usize;
-    /// About how many blocks a drop frees. Above 64, deletions may leave it to another thread.
+    /// Returns about how many blocks a drop frees. Above 64, deletions may leave it to another thread.
     fn free_effort(&self) -> usize;
     fn copy(&self) -> Self;
-    /// Adds what the value *is* (not how it is stored) to a digest.
+    /// Adds the content of the value, not how it is stored, to a digest.
     fn digest(&self, digest: &mut Digest<'_>);
-    /// Moves the value's blocks; `true` when all are done. The value's own box is moved already.
+    /// Moves the value's blocks; returns `true` when all are done. The value's own box has been moved already.
     fn defrag(&mut self, defrag: &mut Defrag<'_>) -> bool;
 }
 
-/// Where a native type's handle of the server is kept. Being typed, one cannot stand for another type.
+/// Holds the server's handle of a native type. The type parameter prevents use of one for another type.
 pub struct TypeSlot<T> {
     raw: AtomicPtr<raw::RedisModuleType>,
     of: PhantomData<fn() -> T>,
@@ -65,14 +65,14 @@ impl<T> TypeSlot<T> {
         }
     }
 
-    /// Null before the type is registered.
+    /// Returns the handle, null before the type is registered.
     #[inline]
     pub(super) fn get(&self) -> *mut raw::RedisModuleType {
         self.raw.load(Ordering::Relaxed)
     }
 }
 
-/// The server's pointer of a key points to one of these.
+/// What the server's pointer of a key points to.
 pub(super) struct Held<T> {
     borrows: AtomicU32,
     pub(super) expiry: KnownExpiry,
@@ -102,7 +102,7 @@ impl<T> Held<T> {
 
     #[inline]
     pub(super) fn end_read(&self) {
-        // Release: what was read is read before `free` on another thread may see the mark go.
+        // Release: everything was read before `free` on another thread can see the mark change.
         self.borrows
             .store(self.borrows.load(Ordering::Relaxed) - 1, Ordering::Release);
     }
@@ -121,7 +121,7 @@ impl<T> Held<T> {
         self.borrows.store(0, Ordering::Release);
     }
 
-    /// Needs a read or write borrow for as long as the value is used through a reference.
+    /// Returns the value. A read or write borrow must be held for as long as it is used through a reference.
     #[inline]
     pub(super) fn value(&self) -> *mut T {
         self.value.get()
@@ -133,7 +133,7 @@ impl LoadCtx {
     pub fn register_type<T: NativeType>(&self) -> Result<(), String> {
         let name = CString::new(T::NAME).map_err(|_| format!("the type name {:?} has a NUL", T::NAME))?;
         let mut methods = raw::RedisModuleTypeMethods {
-            // What 7.0 knows; later servers read the structure by this number.
+            // The version that 7.0 knows; later servers read the structure according to this number.
             version: 4,
             rdb_load: Some(rdb_load::<T>),
             rdb_save: Some(rdb_save::<T>),
@@ -167,7 +167,7 @@ impl LoadCtx {
     }
 }
 
-/// Lends the value behind a callback's pointer to `body`; `fallback` on a panic.
+/// Passes the value behind a callback's pointer to `body`; returns `fallback` on a panic.
 ///
 /// # Safety
 /// `value` is a pointer of the server to a live `Held<T>`.

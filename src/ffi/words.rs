@@ -1,7 +1,7 @@
 //! The constant words of replicated commands.
 //!
-//! Each is one string of the server, made when the module is loaded and shared by reference count from then on, so
-//! that a replicated command does not allocate for its option words. To add one, add a line.
+//! Each is one string of the server, created when the module is loaded and shared by reference count from then on, so that a replicated
+//! command does not allocate for its option words. To add one, add a line.
 
 macro_rules! words {
     ($($name:ident = $text:literal,)*) => {

@@ -7,10 +7,10 @@ use super::{load, relocate_in_steps};
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
 use crate::info;
 
-/// How many anchors the defragmenter moves between two looks at its clock. Usually there are no more.
+/// Number of anchors that the defragmenter moves before it checks its time again. Usually there are no more.
 const ANCHORS_A_STEP: usize = 256;
 
-/// Anchors that `INFO session` counts as long as they live, as one.
+/// Anchors as a value; `INFO session` counts one key for as long as it exists.
 pub struct AnchorsValue {
     anchors: Anchors,
 }
@@ -29,10 +29,10 @@ impl AnchorsValue {
         self.anchors.add(new, bounds, now_ms)
     }
 
-    /// Reads what was saved.
+    /// Decodes a saved payload.
     pub fn decode(payload: &[u8]) -> Result<Self, String> {
         let anchors = Anchors::decode_whole(payload).map_err(|why| why.to_string())?;
-        // With none there is no key: nobody has saved this.
+        // A key without anchors is deleted, so no server has saved this.
         if anchors.is_empty() {
             return Err("no anchors".to_owned());
         }

@@ -6,7 +6,7 @@ use super::load;
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
 use crate::info;
 
-/// A directory that `INFO session` counts as long as it lives.
+/// A directory as a value; `INFO session` counts it for as long as it exists.
 pub struct DirectoryValue {
     directory: Directory,
 }
@@ -72,8 +72,9 @@ impl NativeType for DirectoryValue {
         digest.end_sequence();
     }
 
-    /// Nothing but the box, which is moved already: an entry is pointed to from four orders and perhaps from copies, and the nodes of the
-    /// orders belong to the standard library, which moves none.
+    /// Moves nothing beyond the box, which has been moved already: four orders and perhaps copies point to an entry, and the nodes of the
+    /// orders
+    /// belong to the standard library, which cannot move them.
     fn defrag(&mut self, _defrag: &mut Defrag<'_>) -> bool {
         true
     }

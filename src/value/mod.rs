@@ -1,4 +1,4 @@
-//! The data types: the server's callbacks of each in one file.
+//! The data types: one file for the server's callbacks of each.
 
 pub mod anchors;
 pub mod directory;
@@ -8,8 +8,9 @@ use std::fmt::Display;
 
 use crate::ffi::{self, Defrag, NativeType};
 
-/// Loads what was saved under the type's encoding version; what is refused is logged. `decode` gives `None` where the server has nothing more
-/// to read.
+/// Loads a value saved under the type's encoding version; logs why one is refused. `decode` returns `None` if the server has nothing more
+/// to
+/// read.
 fn load<V: NativeType, E: Display>(encoding_version: i32, decode: impl FnOnce() -> Option<Result<V, E>>) -> Option<V> {
     if encoding_version != V::ENCODING_VERSION {
         ffi::log_warning(&format!("{}: written by a newer version of the module", V::NAME));
@@ -22,11 +23,12 @@ fn load<V: NativeType, E: Display>(encoding_version: i32, decode: impl FnOnce() 
     decoded.ok()
 }
 
-/// Takes and gives back a block of bytes, perhaps at another address.
+/// Takes a block of bytes and returns it, perhaps at another address.
 type Relocate<'r> = dyn FnMut(Box<[u8]>) -> Box<[u8]> + 'r;
 
-/// Moves a value's pieces from where the last visit stopped, `at_once` of them between two looks at the clock; false where the time is over
-/// before all are done. `relocate` takes the first piece and how many, and returns the piece to go on with.
+/// Moves a value's pieces from where the last call stopped, `at_once` of them before it checks the time again; returns false if the time
+/// was
+/// over before all were done. `relocate` takes the first piece and their number, and returns the piece to continue with.
 fn relocate_in_steps(
     defrag: &mut Defrag<'_>,
     at_once: usize,

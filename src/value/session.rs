@@ -8,10 +8,10 @@ use super::{load, relocate_in_steps};
 use crate::ffi::{AofWriter, Defrag, Digest, NativeType, Sink, Source, TypeSlot};
 use crate::{ffi, info, settings};
 
-/// How many chunks the defragmenter moves between two looks at its clock.
+/// Number of chunks that the defragmenter moves before it checks its time again.
 const CHUNKS_A_STEP: usize = 32;
 
-/// A session that `INFO session` counts as long as it lives.
+/// A session as a value; `INFO session` counts it for as long as it exists.
 pub struct SessionValue {
     session: Session,
 }
@@ -28,7 +28,7 @@ impl SessionValue {
         &self.session
     }
 
-    /// Changes the session, and the gauges with it.
+    /// Changes the session and updates the gauges.
     #[inline(always)]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Session) -> R) -> R {
         let before = self.session.gauges();
@@ -91,7 +91,7 @@ impl NativeType for SessionValue {
     }
 }
 
-/// A blob of the server as the decoder wants it.
+/// A blob of the server, as the decoder takes it.
 struct Bytes(ffi::Blob);
 
 impl AsRef<[u8]> for Bytes {
@@ -100,7 +100,7 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-/// A session's id as replies show it.
+/// Returns a session's id as replies show it.
 pub fn id_text(session: &Session) -> Cow<'static, str> {
     Cow::Owned(session.id().hyphenated().to_string())
 }

@@ -1,4 +1,4 @@
-//! One connection. The bytes on the wire are redis-rs's; the replies are kept as they came, errors in place.
+//! One connection. redis-rs encodes and parses; replies are kept unchanged, with errors in place.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,10 +9,10 @@ use redis::Value;
 
 use crate::talk;
 
-/// How long a reply may take before a test is called stuck.
+/// Time-out of a reply, after which a test counts as stuck.
 const REPLY_DEADLINE: Duration = Duration::from_secs(120);
 
-/// Reads on after a signal: a socket with a deadline reports each one, whoever it was for.
+/// Continues reading after a signal: a socket with a time-out reports every signal of the process.
 struct Undisturbed<'a>(&'a mut UnixStream);
 
 impl Read for Undisturbed<'_> {
@@ -42,7 +42,7 @@ impl Client {
         })
     }
 
-    /// Turns this connection to RESP3, in which maps are maps.
+    /// Switches this connection to RESP3, which has maps.
     pub fn resp3(mut self) -> Client {
         self.run("HELLO 3");
         self
@@ -59,12 +59,12 @@ impl Client {
         self.try_receive().expect("the server replies")
     }
 
-    /// As [`Client::receive`], for a server that may close the connection.
+    /// Like [`Client::receive`], for a server that may close the connection.
     pub fn try_receive(&mut self) -> redis::RedisResult<Value> {
         self.parser.parse_value(Undisturbed(&mut self.stream))
     }
 
-    /// One command, its arguments as bytes; an error reply is a value like any other.
+    /// Runs one command with arguments as bytes; an error reply is returned as a value.
     pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Value {
         self.try_call(args).unwrap_or_else(|error| {
             let words: Vec<String> = args.iter().map(|arg| talk::quote(arg.as_ref())).collect();
@@ -72,21 +72,21 @@ impl Client {
         })
     }
 
-    /// As [`Client::call`], for a server that may not be there (any more).
+    /// Like [`Client::call`], for a server that may not be running.
     pub fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> redis::RedisResult<Value> {
         let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_ref().to_vec()).collect();
         self.stream.write_all(&redis::pack_command(&args))?;
         self.try_receive()
     }
 
-    /// All commands first, then all replies.
+    /// Sends all commands, then reads all replies.
     pub fn pipeline(&mut self, commands: &[Vec<Vec<u8>>]) -> redis::RedisResult<Vec<Value>> {
         let packed: Vec<u8> = commands.iter().flat_map(|args| redis::pack_command(args)).collect();
         self.stream.write_all(&packed)?;
         commands.iter().map(|_| self.try_receive()).collect()
     }
 
-    /// One command, as one would type it in redis-cli, that must not fail.
+    /// Runs one command, as typed in redis-cli, that must not fail.
     #[track_caller]
     pub fn run(&mut self, line: &str) -> Value {
         let reply = self.attempt(line);
@@ -96,17 +96,17 @@ impl Client {
         reply
     }
 
-    /// One command that may fail.
+    /// Runs one command that may fail.
     pub fn attempt(&mut self, line: &str) -> Value {
         self.call(&talk::split(line))
     }
 
-    /// One command and its reply, as redis-cli would show it.
+    /// Runs one command and returns its reply as redis-cli would show it.
     pub fn say(&mut self, line: &str) -> String {
         talk::render(&self.attempt(line))
     }
 
-    /// Plays a conversation (see [`talk`]): every reply must be what the text says.
+    /// Runs a conversation (see [`talk`]): every reply must be as in the text.
     #[track_caller]
     pub fn conversation(&mut self, text: &str) {
         let mut differences = String::new();
@@ -155,7 +155,7 @@ pub fn items(value: &Value) -> Vec<Value> {
     }
 }
 
-/// The entry of a map, in RESP3 or flat as in RESP2.
+/// Returns an entry of a map, in RESP3 or flat as in RESP2.
 #[track_caller]
 pub fn entry(map: &Value, name: &str) -> Value {
     let is_name = |value: &Value| match value {

@@ -1,4 +1,4 @@
-//! A cluster of one's own: primaries that share the slots evenly, and replicas. Gone when the test is over, as its servers are.
+//! A cluster for one test: primaries that share the slots evenly, and replicas. It ends with the test.
 //!
 //! ```text
 //! let mut cluster = Cluster::start(3);
@@ -8,8 +8,9 @@
 //! cluster.fail_over_to(replica);
 //! ```
 //!
-//! Nodes are numbered in the order in which they came: the primaries from 0, then the replicas. Each is a [`Server`], with all that
-//! one can do; what a node says of keys that are not its own (`MOVED`, `ASK`) is left to the test.
+//! Nodes are numbered in the order in which they were added: the primaries from 0, then the replicas. Each is a [`Server`] with all its
+//! methods;
+//! redirections for keys on other nodes (`MOVED`, `ASK`) are left to the test.
 
 use std::time::{Duration, Instant};
 
@@ -24,18 +25,18 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of so many primaries, the module in its default settings.
+    /// Starts a cluster of this many primaries, with the module's default settings.
     pub fn start(primaries: usize) -> Cluster {
         Cluster::with(Options::default(), primaries)
     }
 
-    /// The same, with other settings on every node.
+    /// Like [`Cluster::start`], with other settings on every node.
     pub fn with(options: Options, primaries: usize) -> Cluster {
         let nodes: Vec<Server> = (0..primaries).map(|_| start_node(&options)).collect();
         for (n, node) in nodes.iter().enumerate() {
             let (first, last) = (SLOTS * n / primaries, SLOTS * (n + 1) / primaries - 1);
             node.run(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
-            // Without it all have the same one, and settle it among themselves in their own time.
+            // Otherwise all have the same epoch, and take a while to resolve that.
             node.run(&format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1));
         }
         let cluster = Cluster { nodes, options };
@@ -46,7 +47,7 @@ impl Cluster {
         cluster
     }
 
-    /// One more node, a replica of this one that has everything the primary has; its number.
+    /// Adds a replica of this node, waits until it is synchronised, and returns its number.
     pub fn add_replica_of(&mut self, primary: usize) -> usize {
         let replica = start_node(&self.options);
         self.nodes.iter().for_each(|known| meet(&replica, known));
@@ -76,7 +77,7 @@ impl Cluster {
         &self.nodes[number]
     }
 
-    /// The node's name in the cluster.
+    /// Returns the node's name in the cluster.
     pub fn id(&self, number: usize) -> String {
         text(&self.node(number).run("CLUSTER MYID"))
     }
@@ -85,13 +86,13 @@ impl Cluster {
         int(&self.nodes[0].call(&["CLUSTER", "KEYSLOT", key]))
     }
 
-    /// The number of the node that has this key's slot, as node 0 sees it.
+    /// Returns the number of the node that has this key's slot, as node 0 sees it.
     pub fn owner(&self, key: &str) -> usize {
         self.owner_as_seen_by(0, self.slot(key))
             .expect("every slot has an owner")
     }
 
-    /// A key on this primary, beginning with `name`.
+    /// Returns a key on this primary, beginning with `name`.
     pub fn key_on(&self, number: usize, name: &str) -> String {
         (0..)
             .map(|n| format!("{name}{n}"))
@@ -110,14 +111,14 @@ impl Cluster {
         None
     }
 
-    /// A connection to this node that may read what the node has as a replica.
+    /// Opens a connection to this node that may read from it as a replica.
     pub fn reader(&self, number: usize) -> Client {
         let mut client = self.node(number).client();
         client.run("READONLY");
         client
     }
 
-    /// Opens a slot for migration: what is still at `from` is served there, for the rest it says `ASK`.
+    /// Begins to migrate a slot: `from` serves the keys that are still there, and replies `ASK` for others.
     pub fn begin_migration(&self, slot: i64, from: usize, to: usize) {
         let (from_id, to_id) = (self.id(from), self.id(to));
         self.node(to)
@@ -146,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// Gives the slot to `to`, and waits until every node says so.
+    /// Assigns the slot to `to`, and waits until every node agrees.
     pub fn end_migration(&self, slot: i64, from: usize, to: usize) {
         let to_id = self.id(to);
         for number in [to, from] {
@@ -157,12 +158,12 @@ impl Cluster {
         });
     }
 
-    /// Promotes a replica, its primary consenting, and waits until every node says so.
+    /// Promotes a replica with a manual failover, and waits until every node agrees.
     pub fn fail_over_to(&self, replica: usize) {
         let id = self.id(replica);
         let mut asked: Option<Instant> = None;
         wait_until("every node knows the new primary", || {
-            // The servers give up after five seconds, which a busy machine may need.
+            // Servers give up a failover after five seconds, which a busy machine may need.
             let is_replica = self.node(replica).info_field("replication", "role") == "slave";
             if is_replica && asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(10)) {
                 self.node(replica).run("CLUSTER FAILOVER");
@@ -177,7 +178,7 @@ impl Cluster {
         self.wait_until_joined();
     }
 
-    /// Waits until each node has a link to each other one and finds the cluster in order.
+    /// Waits until every node has a link to each other one and reports the cluster as ok.
     fn wait_until_joined(&self) {
         let count = self.nodes.len();
         wait_until("the cluster is up", || {
@@ -194,12 +195,12 @@ impl Cluster {
     }
 }
 
-/// What the node knows of the cluster, a line a node.
+/// Returns what the node knows of the cluster, one line per node.
 fn nodes_told_by(node: &Server) -> String {
     text(&node.run("CLUSTER NODES"))
 }
 
-/// A node that knows nobody yet.
+/// Starts a node that knows no other yet.
 fn start_node(options: &Options) -> Server {
     let mut log = String::new();
     for _ in 0..5 {
@@ -207,9 +208,9 @@ fn start_node(options: &Options) -> Server {
             .clone()
             .config("cluster-enabled", "yes")
             .config("port", free_port())
-            // By default the port plus 10,000, which need not be free, nor exist.
+            // The default is the port plus 10,000, which need not be free, nor a valid port.
             .config("cluster-port", free_port())
-            // Only a test promotes, and no node is given up because the machine is busy.
+            // Only tests promote, and no node fails because the machine is busy.
             .config("cluster-node-timeout", 30_000)
             .config("cluster-replica-no-failover", "yes")
             .config("cluster-allow-replica-migration", "no")

@@ -1,27 +1,28 @@
-//! Sentences from a command's own grammar: right ones, and wrong ones with what is to be said of them.
+//! Generates command lines from a command's grammar: valid ones, and invalid ones with the expected error.
 //!
 //! A grammar is a row of `COMMAND DOCS` (see [`crate::table`]): required arguments (the *head*), options in any order, and for some
-//! commands required arguments behind them (the *tail*). A required argument behind a word of its own, as `UPTO seq`, is an option that must
-//! be given. A block may have options of its own behind its required parts, as `MSG` has `NAME`. What values stand in the sentences is the business of whoever asks: see [`Values`].
+//! commands required arguments after them (the *tail*). A required argument after a word of its own, as `UPTO seq`, is an option that must
+//! be given. A block may have options of its own after its required parts, as `MSG` has `NAME`. The values in the sentences come from the
+//! caller: see [`Values`].
 
 use std::collections::BTreeSet;
 
 use crate::table::{Argument, Command, Kind};
 
-/// A word that no grammar has.
+/// A word that no grammar contains.
 pub const UNKNOWN: &str = "BOGUS";
 
-/// What a word of a sentence is there for.
+/// The role of a word in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Part of the command's name, or an option's word.
     Token,
     Key,
-    /// How many words follow.
+    /// The number of words that follow.
     Count,
     /// A value that may be any text.
     Text,
-    /// A value that must have a form: a number, a time, JSON, one of some names.
+    /// A value with a required form: a number, a time, JSON, one of several names.
     Formed,
 }
 
@@ -40,10 +41,10 @@ impl Word {
     }
 }
 
-/// Words in their order.
+/// Words in order.
 pub type Words = Vec<Word>;
 
-/// A line that shows the words, as one would type them.
+/// Joins the words to a line, as typed.
 pub fn line(words: &[Word]) -> String {
     let words: Vec<String> = words
         .iter()
@@ -55,13 +56,14 @@ pub fn line(words: &[Word]) -> String {
     words.join(" ")
 }
 
-/// What the generator has to be told: it knows the grammar only.
+/// What the generator needs in addition to the grammar.
 pub trait Values {
-    /// A good value for an argument, the `nth` of those that repeat: its text, and whether any other text would do as well. `token` is the
-    /// option word that it stands behind. Not asked for keys' roles, counts and tokens.
+    /// Returns a valid value for an argument, the `nth` of those that repeat: its text, and whether any other text would be valid too.
+    /// `token` is
+    /// the option word before it. Not called for keys, counts and tokens.
     fn value(&self, command: &Command, token: Option<&str>, argument: &Argument, nth: usize) -> (String, bool);
 
-    /// The option without which `token` is refused, where a row cannot say so.
+    /// Returns the option without which `token` is refused, where a row cannot express it.
     fn companion(&self, command: &Command, token: &str) -> Option<&str>;
 }
 
@@ -69,24 +71,24 @@ pub trait Values {
 #[derive(Debug)]
 pub struct Wrong {
     pub words: Words,
-    /// What was done to a right one.
+    /// How it differs from a valid one.
     pub why: &'static str,
     pub refusal: Refusal,
 }
 
-/// How a sentence is refused. Too few words for the row's arity are refused as such in any case.
+/// How a sentence is refused. Fewer words than the row's arity are refused as such in any case.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// `ERR syntax error near '…'`, naming this word.
     Near(String),
-    /// A value that the words before it made the wrong one is found first: any error about arguments.
+    /// Any error about arguments: a value that the preceding words made invalid is found first.
     Any,
 }
 
-/// A right sentence with a keyword in the place of one of its values.
+/// A valid sentence with a keyword in the place of one of its values.
 pub struct KeywordAsValue {
     pub words: Words,
-    /// The place of the keyword.
+    /// The position of the keyword.
     pub at: usize,
     /// The role of the value that it replaces.
     pub role: Role,
@@ -101,12 +103,12 @@ pub struct Grammar<'a, V> {
     tail: &'a [Argument],
 }
 
-/// Somewhere in a sentence where options may stand.
+/// A position in a sentence where options are allowed.
 struct Site<'a> {
     prefix: Words,
     options: &'a [Argument],
     suffix: Words,
-    /// The word of the block whose options these are; none: the command's own.
+    /// The word of the block whose options are allowed; `None` for the command's own.
     block: Option<String>,
 }
 
@@ -128,12 +130,12 @@ impl<'a, V: Values> Grammar<'a, V> {
 
     // ------------------------------------------------------------------ right sentences
 
-    /// Every way to say what must be said, without options.
+    /// Returns every combination of the required arguments, without options.
     pub fn minimal(&self) -> Vec<Words> {
         self.without_options(&self.sequences(self.tail, None))
     }
 
-    /// Every form of the head with each of these tails.
+    /// Returns every form of the head with each of these tails.
     fn without_options(&self, tails: &[Words]) -> Vec<Words> {
         let required = self
             .required_options()
@@ -152,7 +154,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         self.options.iter().filter(|option| !option.optional)
     }
 
-    /// The shortest tail of each kind: behind `MSG`, and behind `JSON`.
+    /// Returns the shortest tail of each kind: after `MSG`, and after `JSON`.
     fn tails(&self) -> Vec<Words> {
         let mut tails: Vec<Words> = Vec::new();
         for tail in self.sequences(self.tail, None) {
@@ -163,7 +165,8 @@ impl<'a, V: Values> Grammar<'a, V> {
         tails
     }
 
-    /// Sentences that must parse: the minimal ones; each option alone, in each of its forms; all together, in both orders, in lower case
+    /// Returns sentences that must parse: the minimal ones; each option alone, in each of its forms; all together, in both orders, in lower
+    /// case
     /// and in mixed case.
     pub fn plain(&self) -> Vec<Words> {
         let mut sentences = self.minimal();
@@ -188,7 +191,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         sentences
     }
 
-    /// Sentences that must parse: the plain ones, and each two options in both orders.
+    /// Returns sentences that must parse: the minimal ones, and each two options in both orders.
     pub fn right(&self) -> Vec<Words> {
         let mut sentences = self.plain();
         for site in self.sites() {
@@ -213,11 +216,11 @@ impl<'a, V: Values> Grammar<'a, V> {
         [site.prefix.clone(), options.concat(), needed, site.suffix.clone()].concat()
     }
 
-    /// Right sentences, one value of each replaced by each option word of the command.
+    /// Returns valid sentences in which one value is replaced by an option word of the command.
     pub fn keywords_as_values(&self) -> Vec<KeywordAsValue> {
         let keywords = self.command.tokens();
         let mut bases = self.minimal();
-        // In `seq [seq ...]` before options an option word in the place of the second seq is an option.
+        // In `seq [seq ...]` before options, an option word in the place of the second seq is an option.
         if repeats_uncounted(self.head) && !self.options.is_empty() {
             bases.truncate(1);
         }
@@ -228,7 +231,7 @@ impl<'a, V: Values> Grammar<'a, V> {
                     bases.push([site.prefix.clone(), needed, phrase, site.suffix.clone()].concat());
                 }
             }
-            // With every option, so that each keyword is also there as what it is.
+            // Includes every option, so that each keyword is also there in its own role.
             let all = self.one_of_each(&site, false);
             let needed = self.needed(&all, &site);
             bases.push([site.prefix.clone(), all.concat(), needed, site.suffix.clone()].concat());
@@ -252,7 +255,8 @@ impl<'a, V: Values> Grammar<'a, V> {
 
     // ------------------------------------------------------------------ wrong sentences
 
-    /// Sentences that must be refused. `others` are option words of other commands: one that this row has not must be unknown to its
+    /// Returns sentences that must be refused. `others` are option words of other commands: one that this row does not have must be unknown
+    /// to its
     /// parser too.
     pub fn wrong(&self, others: &BTreeSet<String>) -> Vec<Wrong> {
         let mut wrong = Vec::new();
@@ -279,12 +283,12 @@ impl<'a, V: Values> Grammar<'a, V> {
         wrong
     }
 
-    /// Every shorter beginning of what must be said, and all of it but for an option that must be given.
+    /// Returns every prefix of the required arguments, and all of them without one required option.
     fn too_short(&self, wrong: &mut Vec<Wrong>) {
         let shortest = self.without_options(&self.tails());
         for sentence in &shortest {
             for len in 1..sentence.len() {
-                // `seq` is the beginning of `seq seq`, and right.
+                // `seq` is a prefix of `seq seq`, and valid.
                 if !shortest.iter().any(|right| right[..] == sentence[..len]) {
                     wrong.push(Wrong {
                         words: sentence[..len].to_vec(),
@@ -312,7 +316,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         }
     }
 
-    /// A word behind a command that takes no more.
+    /// Adds a word to a command that takes no more.
     fn too_long(&self, wrong: &mut Vec<Wrong>) {
         for mut sentence in self.minimal() {
             let takes_any = self.head.iter().chain(self.tail).any(takes_more);
@@ -381,7 +385,7 @@ impl<'a, V: Values> Grammar<'a, V> {
                 ]
                 .concat(),
                 why,
-                // Behind words that may repeat it is one of them, though not a good one.
+                // After words that may repeat it is one of them, though not a valid one.
                 refusal: match at == 0 && needed.is_empty() && self.head.iter().any(takes_more) {
                     true => Refusal::Any,
                     false => Refusal::Near(word.to_owned()),
@@ -390,7 +394,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         }
     }
 
-    /// An option among the arguments before the options, and behind those behind them.
+    /// Puts an option among the arguments before the options, and after those that follow them.
     fn misplaced(&self, site: &Site<'_>, wrong: &mut Vec<Wrong>) {
         let name = self.name();
         let (before, head) = site.prefix.split_at(name.len());
@@ -398,7 +402,7 @@ impl<'a, V: Values> Grammar<'a, V> {
             for phrase in self.shortest(option) {
                 for at in 0..head.len() {
                     let behind = [phrase.clone(), head[at..].to_vec()].concat();
-                    // The words move on: some take the places of the head, and the first that has none is where options are.
+                    // The words shift: some take positions of the head, and the first after the head is where options are.
                     let (moved, rest) = behind.split_at(head.len() - at);
                     let fits = moved
                         .iter()
@@ -428,7 +432,7 @@ impl<'a, V: Values> Grammar<'a, V> {
                             && tail.last().is_some_and(|word| word.role == Role::Formed)
                         {
                             true => Refusal::Any,
-                            // Before a tail without an option that must be given, it is the tail that comes too early.
+                            // Before a tail without a required option, the tail comes too early.
                             false if !option.optional => Refusal::Near(tail[0].text.clone()),
                             false => Refusal::Near(phrase[0].text.clone()),
                         },
@@ -438,7 +442,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         }
     }
 
-    /// An option of a block where the command's own options stand.
+    /// Puts an option of a block where the command's own options belong.
     fn outside_of_its_block(&self, inner: &Site<'_>, block: &str, wrong: &mut Vec<Wrong>) {
         let own: BTreeSet<&str> = self.options.iter().flat_map(first_tokens).collect();
         let outer = self.own_site(self.sequences(self.tail, None).remove(0));
@@ -475,7 +479,7 @@ impl<'a, V: Values> Grammar<'a, V> {
 
     // ------------------------------------------------------------------ parts of sentences
 
-    /// Where the command's own options stand, before this tail.
+    /// Returns the position of the command's own options, before this tail.
     fn own_site(&self, suffix: Words) -> Site<'a> {
         let head = self.sequences(self.head, None).remove(0);
         Site {
@@ -486,7 +490,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         }
     }
 
-    /// Everywhere where options may stand.
+    /// Returns every position where options are allowed.
     fn sites(&self) -> Vec<Site<'a>> {
         let mut sites = Vec::new();
         if !self.options.is_empty() {
@@ -499,7 +503,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         sites
     }
 
-    /// The blocks with options of their own in this argument, each behind its required parts.
+    /// Returns the blocks with options of their own in this argument, each after its required parts.
     fn sites_within(&self, argument: &'a Argument, outer: &Site<'a>, sites: &mut Vec<Site<'a>>) {
         match argument.kind {
             Kind::OneOf => {
@@ -524,7 +528,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         }
     }
 
-    /// The options without which these are refused, as far as they are not among them.
+    /// Returns the options that these require and that are not among them.
     fn needed(&self, given: &[Words], site: &Site<'_>) -> Words {
         let mut needed = Words::new();
         let there = |token: &str, needed: &Words| {
@@ -549,7 +553,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         needed
     }
 
-    /// One phrase for each option: the first form of each, or the last.
+    /// Returns one phrase for each option: its first form, or its last.
     fn one_of_each(&self, site: &Site<'_>, last: bool) -> Vec<Words> {
         let phrases = site.options.iter().map(|option| {
             let mut phrases = self.phrases(option, None);
@@ -561,7 +565,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         phrases.collect()
     }
 
-    /// The shortest phrase for an option, or for each of its choices.
+    /// Returns the shortest phrase for an option, or for each of its choices.
     fn shortest(&self, option: &Argument) -> Vec<Words> {
         let mut shortest: Vec<Words> = Vec::new();
         for phrase in self.phrases(option, None) {
@@ -572,7 +576,8 @@ impl<'a, V: Values> Grammar<'a, V> {
         shortest
     }
 
-    /// Every form of one argument, the shortest first: each choice; once, twice and three times where it repeats; with each option of a
+    /// Returns every form of one argument, the shortest first: each choice; once, twice and three times if it repeats; with each option of
+    /// a
     /// block alone, and with all of them.
     fn phrases(&self, argument: &Argument, outer: Option<&str>) -> Vec<Words> {
         let token = argument.token.as_deref().or(outer);
@@ -595,7 +600,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         phrases
     }
 
-    /// Every form of what stands behind an argument's token.
+    /// Returns every form of what follows an argument's token.
     fn bodies(&self, argument: &Argument, token: Option<&str>, nth: usize) -> Vec<Words> {
         match argument.kind {
             Kind::PureToken => vec![Words::new()],
@@ -633,13 +638,13 @@ impl<'a, V: Values> Grammar<'a, V> {
         self.sequences_of(arguments, token, 0)
     }
 
-    /// Required arguments one behind the other, the shortest first: each form of each, the others in their first.
+    /// Returns required arguments in sequence, the shortest first: each form of each, with the first form of the others.
     fn sequences_of(&self, arguments: &[Argument], token: Option<&str>, nth: usize) -> Vec<Words> {
         let mut forms: Vec<Vec<Words>> = Vec::new();
         let mut at = 0;
         while let Some(argument) = arguments.get(at) {
             match arguments.get(at + 1) {
-                // `numids id [id ...]`: a number says how often what follows it repeats.
+                // `numids id [id ...]`: a number is the count of what follows.
                 Some(counted) if argument.kind == Kind::Int && counted.multiple => {
                     assert!(
                         argument.name.starts_with("num"),
@@ -680,7 +685,7 @@ impl<'a, V: Values> Grammar<'a, V> {
         sequences
     }
 
-    /// What is wrong about the row's arity, if anything is: it is the number of words of the shortest sentence, negative where there are longer ones.
+    /// Checks the row's arity, which must be the length of the shortest sentence, negative if there are longer ones; returns what is wrong.
     pub fn fault_of_arity(&self) -> Option<String> {
         let shortest = self.minimal().iter().map(Vec::len).min().unwrap_or(0) as i64;
         let longest = self.right().iter().map(Vec::len).max().unwrap_or(0) as i64;
@@ -694,20 +699,20 @@ impl<'a, V: Values> Grammar<'a, V> {
     }
 }
 
-/// Whether words may follow this argument's shortest form that belong to it.
+/// Returns whether more words of this argument may follow its shortest form.
 fn takes_more(argument: &Argument) -> bool {
     let repeats = argument.multiple && !argument.multiple_token;
     repeats || argument.parts.iter().any(takes_more)
 }
 
-/// Whether words may repeat here without a number before them that says how often.
+/// Returns whether words may repeat here without a count before them.
 fn repeats_uncounted(arguments: &[Argument]) -> bool {
     let counts = |at: usize| at > 0 && arguments[at - 1].kind == Kind::Int;
     let mut repeated = arguments.iter().enumerate().filter(|(_, argument)| argument.multiple);
     repeated.any(|(at, _)| !counts(at))
 }
 
-/// Whether `token` may be given again and again.
+/// Returns whether `token` may be repeated.
 fn repeats_with_token(option: &Argument, token: &str) -> bool {
     match option.kind {
         Kind::OneOf => option.parts.iter().any(|choice| repeats_with_token(choice, token)),
@@ -715,7 +720,7 @@ fn repeats_with_token(option: &Argument, token: &str) -> bool {
     }
 }
 
-/// The words with which an option can begin.
+/// Returns the words with which an option can begin.
 fn first_tokens(option: &Argument) -> Vec<&str> {
     match (&option.token, option.kind) {
         (Some(token), _) => vec![token],
@@ -724,7 +729,7 @@ fn first_tokens(option: &Argument) -> Vec<&str> {
     }
 }
 
-/// The head, the options, the tail: every grammar here has this shape.
+/// Splits a grammar into head, options and tail, the structure of every grammar here.
 fn thirds<'a>(name: &str, arguments: &'a [Argument]) -> (&'a [Argument], &'a [Argument], &'a [Argument]) {
     let is_option = |argument: &&Argument| argument.optional || argument.token.is_some();
     let head = arguments.iter().take_while(|argument| !is_option(argument)).count();
@@ -742,7 +747,7 @@ fn thirds<'a>(name: &str, arguments: &'a [Argument]) -> (&'a [Argument], &'a [Ar
     (head, options, tail)
 }
 
-/// The sentence with its tokens' letters changed.
+/// Returns the sentence with the case of its tokens changed.
 fn in_case(mut words: Words, change: impl Fn(usize, char) -> char) -> Words {
     for word in words.iter_mut().filter(|word| word.role == Role::Token) {
         word.text = word.text.char_indices().map(|(at, char)| change(at, char)).collect();

@@ -1,16 +1,17 @@
-//! What a command propagated: the append-only file holds the replication stream as it is.
+//! What a command propagated, read from the append-only file, which contains the replication stream.
 
 use std::fs;
 
 use crate::server::Server;
 use crate::talk;
 
-/// A propagated command: its arguments.
+/// The arguments of a propagated command.
 pub type Propagated = Vec<Vec<u8>>;
 
 impl Server {
-    /// What the commands in `act` propagated (without the `SELECT` of the first). Needs [`crate::Options::append_only`], which
-    /// has written by the time a reply arrives.
+    /// Returns what the commands in `act` propagated (without the first `SELECT`). Needs [`crate::Options::append_only`], with which the
+    /// file is
+    /// written before a reply is sent.
     pub fn propagated_by(&self, act: impl FnOnce(&Server)) -> Vec<Propagated> {
         let before = self.journal().len();
         act(self);
@@ -20,7 +21,7 @@ impl Server {
         commands
     }
 
-    /// The same, one command a line, as one would type it.
+    /// Like [`Server::propagated_by`], one command per line, as typed.
     pub fn propagated_lines(&self, act: impl FnOnce(&Server)) -> Vec<String> {
         self.propagated_by(act).iter().map(|command| line(command)).collect()
     }
@@ -37,7 +38,7 @@ impl Server {
     }
 }
 
-/// A command as one would type it: bare words bare, everything else quoted.
+/// Formats a command as typed: quotes only where necessary.
 pub fn line(command: &[Vec<u8>]) -> String {
     let words: Vec<String> = command
         .iter()

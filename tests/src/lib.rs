@@ -1,7 +1,6 @@
 //! Conversations with real servers: the harness of the end-to-end tests.
 //!
-//! A test starts its own `redis-server` with the module that `cargo` has just built, talks to it as one would in
-//! `redis-cli`, and drops it:
+//! A test starts its own `redis-server` with the module that `cargo` has just built, talks to it as in `redis-cli`, and drops it:
 //!
 //! ```text
 //! let server = Server::start();

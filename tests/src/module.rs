@@ -1,13 +1,13 @@
-//! The module under test, built by `cargo` itself so that no test ever loads a stale file.
+//! The module under test, built by `cargo` itself so that no test loads a stale file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The shared object to load. Built at the first call; a failing build fails every test that asks for it.
+/// Returns the shared object to load. Builds it at the first call; a failing build fails every test that needs it.
 ///
-/// A release build, because the optimised module is what users load, or one of the profile that `MODULE_PROFILE` names: of
-/// `release-checked`, which has every assertion in.
+/// It is a release build, because users load the optimised module, or one of the profile that `MODULE_PROFILE` names, such as
+/// `release-checked`, which has debug assertions.
 pub fn path() -> &'static Path {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     match BUILT.get_or_init(|| match (std::env::var_os("MODULE_PATH"), profile()) {
@@ -19,13 +19,13 @@ pub fn path() -> &'static Path {
     }
 }
 
-/// The profile of `Cargo.toml` that the module is built in; none where `MODULE_PATH` names a module built elsewhere.
+/// Returns the profile of `Cargo.toml` to build the module in; `None` if `MODULE_PATH` names a module built elsewhere.
 pub fn profile() -> Option<String> {
     let elsewhere = std::env::var_os("MODULE_PATH").is_some();
     (!elsewhere).then(|| std::env::var("MODULE_PROFILE").unwrap_or_else(|_| "release".into()))
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn project_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

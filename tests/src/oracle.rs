@@ -1,4 +1,4 @@
-//! What must be equal: before and after a restart, here and on a replica, in the original and in its copy.
+//! What must be equal: before and after a restart, on primary and replica, in the original and in its copy.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::client::{bytes, items, text};
 use crate::server::{Options, Server};
 use crate::talk;
 
-/// Everything of a key that an outsider can see. The replies stand beside the digest so that a digest which forgets something
-/// is found out.
+/// Everything of a key that clients can see. The replies are compared in addition to the digest, so that data missing from the digest
+/// is noticed.
 #[derive(PartialEq, Clone, Debug)]
 pub struct Visible {
     pub digest: String,
@@ -18,7 +18,7 @@ pub struct Visible {
     pub document: String,
     pub entities: String,
     pub events: String,
-    /// What `SESSION.READ` tells from the beginning on, gaps without the time at which they are told.
+    /// The replies of `SESSION.READ` from the beginning, without the times of gaps.
     pub told: String,
     pub anchors: String,
     pub entries: String,
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// Each kind by itself, since what is gone is remembered for each.
+    /// Each kind separately, since the greatest dropped seq is stored for each.
     fn told_to_all(&self, key: &[u8]) -> String {
         let mut told = String::new();
         for kinds in [&[][..], &[b"MESSAGES".as_slice()], &[b"EVENTS"]] {
@@ -72,7 +72,7 @@ impl Server {
         told
     }
 
-    /// Every key of database 0.
+    /// Returns every key of database 0.
     pub fn snapshot(&self) -> BTreeMap<Vec<u8>, Visible> {
         let keys = items(&self.call(&["KEYS", "*"]));
         keys.iter()
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// Asserts that two snapshots are equal, and says of which keys they are not.
+/// Asserts that two snapshots are equal, and names the keys that differ.
 #[track_caller]
 pub fn assert_same(when: &str, before: &BTreeMap<Vec<u8>, Visible>, after: &BTreeMap<Vec<u8>, Visible>) {
     let mut differences = String::new();
@@ -102,7 +102,7 @@ pub fn assert_same(when: &str, before: &BTreeMap<Vec<u8>, Visible>, after: &BTre
 }
 
 /// Sets keys up on a server and asserts that they are the same to the byte and the millisecond after everything that moves
-/// values about.
+/// values.
 #[track_caller]
 pub fn assert_survives_everything(set_up: impl Fn(&Server)) {
     let primary = Server::append_only().start();
@@ -169,7 +169,7 @@ pub fn assert_survives_everything(set_up: impl Fn(&Server)) {
     );
 }
 
-/// `RESTORE` of a key's `DUMP` under another name, with the expiry that the key has.
+/// Restores a key's `DUMP` under another name, with the key's expiry.
 fn restore(server: &Server, key: &[u8], destination: &[u8]) {
     let payload = bytes(&server.call(&[b"DUMP".as_slice(), key]));
     let expires_at_ms = server.expires_at_ms(key).max(0).to_string();
@@ -183,7 +183,7 @@ fn restore(server: &Server, key: &[u8], destination: &[u8]) {
     assert_eq!(reply, Value::Okay, "RESTORE of {}", talk::quote(key));
 }
 
-/// A copy dumps to what restores to the same: sealed history that is shared must not be written short.
+/// Checks that the `DUMP` of a copy restores to the same: shared history must be written in full.
 fn assert_same_dump(server: &Server, key: &[u8], copy: &[u8]) {
     let restored = b"restored-copy";
     restore(server, copy, restored);

@@ -1,6 +1,6 @@
-//! `DUMP` payloads: their checksum, and a random source to spoil them the same way every time.
+//! `DUMP` payloads: their checksum, and a random source to corrupt them reproducibly.
 
-/// The checksum at the end of every payload: CRC-64 with the Jones polynomial, reflected.
+/// Computes the checksum at the end of every payload: CRC-64 with the Jones polynomial, reflected.
 pub fn crc64(bytes: &[u8]) -> u64 {
     const REFLECTED_POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
     bytes.iter().fold(0, |crc, byte| {
@@ -14,17 +14,17 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Bytes of the footer: two for the RDB version, eight for the checksum.
+/// Size of the footer: two bytes for the RDB version, eight for the checksum.
 pub const FOOTER_LEN: usize = 10;
 
-/// Puts a right checksum on a payload that was changed.
+/// Corrects the checksum of a changed payload.
 pub fn seal(payload: &mut [u8]) {
     let at = payload.len() - 8;
     let crc = crc64(&payload[..at]);
     payload[at..].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64: small, and the same on every platform.
 pub struct Random(pub u64);
 
 impl Random {

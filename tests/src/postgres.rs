@@ -1,4 +1,4 @@
-//! A PostgreSQL of one's own: a folder, a server, a port; gone when the test is over.
+//! A PostgreSQL server for one test, with a folder and a port of its own; it ends with the test.
 //!
 //! ```text
 //! let postgres = Postgres::start();
@@ -6,8 +6,8 @@
 //! postgres.restart();
 //! ```
 //!
-//! Debian keeps the programs out of the `PATH`, in `/usr/lib/postgresql/<version>/bin`; the newest is taken. The server refuses to run as
-//! root: then it runs as the user `postgres` (`nobody`, where there is none), to whom its folder belongs.
+//! Debian keeps the programs in `/usr/lib/postgresql/<version>/bin`, not in the `PATH`; the newest is used. The server refuses to run as
+//! root: then it runs as the user `postgres` (or `nobody`), who owns its folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::server::{free_port, wait_until};
 
-/// What it runs with. `fsync` only matters when the whole machine stops: a commit outlives a killed server all the same.
+/// The server's settings. `fsync` only matters if the whole machine stops: a commit survives a killed server without it.
 const SETTINGS: [&str; 7] = [
     "fsync=off",
     "full_page_writes=off",
@@ -35,11 +35,11 @@ pub struct Postgres {
     folder: PathBuf,
     port: u16,
     process: Mutex<Option<Child>>,
-    /// Kept for the next one.
+    /// Kept across restarts.
     _catalogues: Arc<Catalogues>,
 }
 
-/// PostgreSQL's programs, and whom they run as, where they may not run as us.
+/// PostgreSQL's programs, and the user to run them as, if not this one.
 #[derive(Clone)]
 struct Programs {
     folder: PathBuf,
@@ -52,11 +52,11 @@ struct User {
     gid: u32,
 }
 
-/// What `initdb` writes. That takes seconds, and is the same each time: it is made once and copied, as long as any test needs it.
+/// The files that `initdb` writes. It takes seconds and its output does not vary, so it runs once, and the result is copied.
 struct Catalogues(PathBuf);
 
 impl Postgres {
-    /// A new, empty server.
+    /// Starts a new, empty server.
     pub fn start() -> Postgres {
         let programs = Programs::find();
         let catalogues = Catalogues::get(&programs);
@@ -72,7 +72,7 @@ impl Postgres {
         copy.arg("-R").arg(&postgres._catalogues.0).arg(postgres.data());
         must_succeed(copy);
         for attempt in 1.. {
-            // Somebody else may take the port before the server does.
+            // Another process may take the port before the server does.
             postgres.port = free_port();
             match postgres.launch() {
                 Ok(()) => break,
@@ -82,19 +82,19 @@ impl Postgres {
         postgres
     }
 
-    /// How clients find it: key=value pairs that `tokio-postgres` and `psql` read. Stays the same over restarts.
+    /// Returns the connection string: key=value pairs for `tokio-postgres` and `psql`. It stays the same over restarts.
     pub fn address(&self) -> String {
         format!("host=127.0.0.1 port={} user=postgres dbname=postgres", self.port)
     }
 
-    /// The rows of a query, columns separated by `|` as `psql` does it.
+    /// Returns the rows of a query, with columns separated by `|` as in `psql`.
     #[track_caller]
     pub fn sql(&self, query: &str) -> String {
         self.try_sql(query)
             .unwrap_or_else(|error| panic!("{query:.500}\n{error}"))
     }
 
-    /// As [`Postgres::sql`], for what may fail.
+    /// Like [`Postgres::sql`], for statements that may fail.
     pub fn try_sql(&self, query: &str) -> Result<String, String> {
         let output = self
             .program("psql")
@@ -109,7 +109,7 @@ impl Postgres {
         }
     }
 
-    /// Ends the server as a crash would: connections break in the middle of what they do.
+    /// Ends the server like a crash: connections break.
     pub fn stop(&self) {
         let Some(mut process) = self.lock().take() else {
             return;
@@ -126,7 +126,7 @@ impl Postgres {
         let _ = process.wait();
     }
 
-    /// Starts a stopped server on what its folder holds.
+    /// Starts a stopped server on its folder.
     pub fn resume(&self) {
         self.launch()
             .unwrap_or_else(|log| panic!("PostgreSQL did not start again:\n{log}"));
@@ -230,7 +230,7 @@ impl Drop for Catalogues {
 }
 
 impl Programs {
-    /// They find each other in their folder, so links to them are followed.
+    /// The programs find each other in their folder, so links to them are resolved.
     fn find() -> Programs {
         let on_path = std::env::var_os("PATH").unwrap_or_default();
         let mut folders: Vec<PathBuf> = std::env::split_paths(&on_path).collect();
@@ -256,7 +256,7 @@ impl Programs {
         }
     }
 
-    /// A folder that belongs to whom the programs run as.
+    /// Makes a folder owned by the user who runs the programs.
     fn new_folder(&self) -> PathBuf {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("rsp-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
@@ -269,12 +269,12 @@ impl Programs {
         folder
     }
 
-    /// A program, as the user that may run it, in a folder that this user may enter.
+    /// Prepares a program to run as that user, in a folder that the user may enter.
     fn command(&self, name: &str, folder: &Path) -> Command {
         let beside_the_others = self.folder.join(name);
         let mut command = match is_file(&beside_the_others) {
             true => Command::new(beside_the_others),
-            // `psql` may be a package of its own, elsewhere.
+            // `psql` may be in another package and folder.
             false => Command::new(name),
         };
         command.current_dir(folder);
@@ -306,7 +306,7 @@ fn user_in_place_of_root() -> Option<User> {
     })
 }
 
-/// What `id` says: the standard library does not know users.
+/// Runs `id`: the standard library has no functions for users.
 fn id(args: &[&str]) -> Option<u32> {
     let output = Command::new("id").args(args).stderr(Stdio::null()).output().ok()?;
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()

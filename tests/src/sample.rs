@@ -7,13 +7,13 @@
 //! | 3 | an event `shipped` of the agent `clerk` |
 //! | 4 | a checkpoint, labelled `greeted` |
 //!
-//! Ada (`u7`, a person) is its most recent entity; `anchor:order:7` has one anchor, of a session `s1` that passed. In `session:2`
-//! nothing was said yet: `clerk` has the turn, with token 1.
+//! Ada (`u7`, a person) is its most recent entity; `anchor:order:7` has one anchor, of a session `s1` that passed. `session:2`
+//! has no messages: `clerk` has the lease, with token 1.
 
 use crate::Server;
 
 impl Server {
-    /// A server with the sample session.
+    /// Starts a server with the sample session.
     pub fn with_sample() -> Server {
         let server = Server::start();
         for line in [

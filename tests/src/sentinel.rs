@@ -1,4 +1,4 @@
-//! A primary, its replicas and the sentinels that watch them. Gone when the test is over, as its servers are.
+//! A primary, its replicas and the sentinels that watch them, for one test; they end with it.
 //!
 //! ```text
 //! let group = Sentinel::start(1, 3);
@@ -7,7 +7,7 @@
 //! let new = group.wait_for_another_primary_than(0);
 //! ```
 //!
-//! Servers are numbered: the first primary is 0, the replicas follow. Each is a [`Server`], with all that one can do. Clients find
+//! Servers are numbered: the first primary is 0, the replicas follow. Each is a [`Server`] with all its methods. Clients find
 //! the primary by [`Sentinel::urls`] and [`Sentinel::MASTER_NAME`].
 
 use std::fs;
@@ -20,14 +20,14 @@ use redis::Value;
 use crate::server::{free_port, wait_until};
 use crate::{items, talk, text, Client, Options, Server};
 
-/// How long a server may be silent before the sentinels call it down. A busy machine's silences are shorter.
+/// Time-out after which the sentinels consider a server down; longer than the pauses of a busy machine.
 const DOWN_AFTER_MS: u32 = 2_000;
 
-/// How long one attempt to promote a replica may take; after twice as long there is another, for instance where votes were split.
+/// Time-out of one failover attempt; after twice that time there is another, for instance if votes were split.
 const FAILOVER_TIMEOUT_MS: u32 = 5_000;
 
-/// What would otherwise make tests wait: sentinels learn of replicas and of each other at these intervals. The last one of them keeps
-/// them at work after the machine has stood still for a moment. Where a server does not know `SENTINEL DEBUG`, its own intervals do.
+/// Shortens the intervals at which sentinels discover replicas and each other, which tests would have to wait for. The last one keeps
+/// them running after a pause of the machine. A server without `SENTINEL DEBUG` uses its own intervals.
 const INTERVALS_MS: [(&str, u32); 5] = [
     ("INFO-PERIOD", 200),
     ("PUBLISH-PERIOD", 200),
@@ -36,9 +36,10 @@ const INTERVALS_MS: [(&str, u32); 5] = [
     ("TILT-TRIGGER", 60_000),
 ];
 
-/// How often sentinels tell each other, once they have met. One that sees a promoted replica before it was told makes it a replica again
-/// after four of these, and the one that promoted it takes a second to notice: so not less. Nor more, since the old primary, too, is
-/// made a replica after four.
+/// Interval of the messages between sentinels. A sentinel that sees a promoted replica before it hears of the promotion demotes it
+/// after four intervals, and the one that promoted it takes a second to notice: so it must not be shorter. Nor longer, since the old
+/// primary, too, is
+/// demoted after four.
 const PUBLISH_PERIOD_MS: u32 = 1_000;
 
 pub struct Sentinel {
@@ -48,17 +49,17 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// What the sentinels call the primary and its replicas.
+    /// The name by which the sentinels know the primary and its replicas.
     pub const MASTER_NAME: &'static str = "main";
 
-    /// A primary with so many replicas, the module in its default settings, and so many sentinels, the larger half of which decides.
+    /// Starts a primary with this many replicas, with the module's default settings, and this many sentinels, a majority of which decides.
     pub fn start(replicas: usize, sentinels: usize) -> Sentinel {
         Sentinel::with(Options::default(), replicas, sentinels)
     }
 
-    /// The same, with other settings on every server.
+    /// Like [`Sentinel::start`], with other settings on every server.
     pub fn with(options: Options, replicas: usize, sentinels: usize) -> Sentinel {
-        // No server may lose a failover because its copy is a moment old.
+        // A replica that is slightly behind must still be eligible for promotion.
         let options = options.config("replica-serve-stale-data", "yes");
         let mut servers = Vec::new();
         let mut ports = Vec::new();
@@ -89,7 +90,7 @@ impl Sentinel {
         group
     }
 
-    /// Addresses of the sentinels, for client libraries.
+    /// Returns the addresses of the sentinels, for client libraries.
     pub fn urls(&self) -> Vec<String> {
         let ports = self.sentinels.iter().map(|sentinel| sentinel.port);
         ports.map(|port| format!("redis://127.0.0.1:{port}")).collect()
@@ -103,7 +104,7 @@ impl Sentinel {
         &self.servers[number]
     }
 
-    /// The number of the server that the sentinels call the primary, once they all agree and it agrees with them.
+    /// Returns the number of the primary, once all sentinels and the server itself agree on it.
     pub fn primary(&self) -> usize {
         let mut found = None;
         wait_until("the sentinels agree on a primary", || {
@@ -113,11 +114,11 @@ impl Sentinel {
         found.expect("it was waited for")
     }
 
-    /// Lets the sentinels promote a replica although nothing is wrong, and waits until the old primary follows it; its number.
+    /// Makes the sentinels promote a replica although nothing failed, waits until the old primary follows it, and returns its number.
     pub fn fail_over(&self) -> usize {
         let old = self.primary();
         wait_until("the failover starts", || {
-            // `INPROG` and `NOGOODSLAVE` pass.
+            // `INPROG` and `NOGOODSLAVE` are temporary.
             matches!(
                 self.sentinels[0].ask(&["SENTINEL", "FAILOVER", Sentinel::MASTER_NAME]),
                 Some(Value::Okay)
@@ -128,19 +129,19 @@ impl Sentinel {
         new
     }
 
-    /// Ends a server as a power cut would.
+    /// Kills a server, as a power cut would.
     pub fn kill(&self, number: usize) {
         self.servers[number].kill();
     }
 
-    /// Kills the primary and waits until the sentinels have promoted a replica; its number.
+    /// Kills the primary, waits until the sentinels have promoted a replica, and returns its number.
     pub fn kill_primary(&self) -> usize {
         let old = self.primary();
         self.kill(old);
         self.wait_for_another_primary_than(old)
     }
 
-    /// Starts a killed server on what its folder holds, and waits until the sentinels have made it a replica of today's primary.
+    /// Restarts a killed server on its folder, and waits until the sentinels have made it a replica of the present primary.
     pub fn revive(&self, number: usize) {
         self.servers[number].restart();
         self.wait_until_following(number);
@@ -169,7 +170,7 @@ impl Sentinel {
         self.server(number).reconnect();
     }
 
-    /// Asked on a connection of its own: sentinels close those of a server to which they give another role. Empty if it is dead.
+    /// Uses a new connection: sentinels close those of a server whose role they change. Returns an empty text if it is dead.
     fn replication_info(&self, number: usize) -> String {
         if !self.server(number).is_alive() {
             return String::new();
@@ -187,7 +188,7 @@ impl Sentinel {
     }
 }
 
-/// Sentinels write addresses down, so a server keeps its port over a restart.
+/// Sentinels store addresses, so a server keeps its port over a restart.
 fn start_on_a_port(options: &Options) -> (Server, u16) {
     let mut log = String::new();
     for _ in 0..5 {
@@ -200,7 +201,7 @@ fn start_on_a_port(options: &Options) -> (Server, u16) {
     panic!("a server did not start:\n{log}");
 }
 
-/// One sentinel: a process with a folder, since it keeps what it learns in its configuration file.
+/// One sentinel: a process with a folder, since it stores its state in its configuration file.
 struct Watcher {
     folder: PathBuf,
     port: u16,
@@ -268,7 +269,7 @@ impl Watcher {
         let _ = self.ask(&["SENTINEL", "DEBUG", name, &interval_ms.to_string()]);
     }
 
-    /// One question on a connection of its own; nothing if the sentinel is not there.
+    /// Runs one command on a new connection; returns nothing if the sentinel is not running.
     fn ask(&self, words: &[&str]) -> Option<Value> {
         Client::connect(&self.folder.join("s")).ok()?.try_call(words).ok()
     }
@@ -280,14 +281,14 @@ impl Watcher {
         }
     }
 
-    /// A number of what the sentinel says about the primary.
+    /// Returns a number from the sentinel's description of the primary.
     fn number(&self, field: &str) -> Option<i64> {
         let reply = self.ask(&["SENTINEL", "MASTER", Sentinel::MASTER_NAME])?;
         let shown = crate::entry(&reply, field);
         text(&shown).parse().ok()
     }
 
-    /// Only a replica whose link the sentinel has seen is ever promoted.
+    /// Only a replica whose link the sentinel has seen can be promoted.
     fn replicas_are_linked(&self, count: usize) -> bool {
         let Some(reply) = self.ask(&["SENTINEL", "REPLICAS", Sentinel::MASTER_NAME]) else {
             return false;

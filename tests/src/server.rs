@@ -1,4 +1,4 @@
-//! A server of one's own: a folder, a process, a socket; gone when the test is over.
+//! A server for one test: a folder, a process, a socket; it ends with the test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use redis::Value;
 use crate::client::{bytes, entry, int, text, Client};
 use crate::{module, talk};
 
-/// How long anything may take that is waited for: long, because it is only ever reached when something is broken.
+/// Time-out of all waits: long, because it is only reached when something is broken.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 pub fn now_ms() -> i64 {
@@ -22,7 +22,7 @@ pub fn now_ms() -> i64 {
         .as_millis() as i64
 }
 
-/// Waits for something that is bound to happen.
+/// Waits for a condition that must become true.
 #[track_caller]
 pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -32,13 +32,13 @@ pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
     }
 }
 
-/// A port that is free now. Should somebody else take it before the server does, try another.
+/// Returns a port that is free now. If another process takes it before the server does, try another.
 pub fn free_port() -> u16 {
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     free.expect("a free port").port()
 }
 
-/// Which server this is, since some things exist only from a version on.
+/// The type and version of a server, for features that exist only from a version on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flavor {
     Redis(u32, u32),
@@ -46,7 +46,7 @@ pub enum Flavor {
 }
 
 impl Flavor {
-    /// Categories of module commands are ACL categories (`+@read` allows them).
+    /// Whether categories of module commands are ACL categories (`+@read` allows them).
     pub fn has_module_acl_categories(self) -> bool {
         match self {
             Flavor::Redis(major, minor) => (major, minor) >= (7, 2),
@@ -54,7 +54,7 @@ impl Flavor {
         }
     }
 
-    /// A module may add a category of its own.
+    /// Whether a module may add a category of its own.
     pub fn has_own_acl_category(self) -> bool {
         match self {
             Flavor::Redis(major, minor) => (major, minor) >= (7, 4),
@@ -63,7 +63,7 @@ impl Flavor {
     }
 }
 
-/// What a server is started with.
+/// The settings of a server.
 #[derive(Clone, Default)]
 pub struct Options {
     config: Vec<(String, String)>,
@@ -71,19 +71,19 @@ pub struct Options {
 }
 
 impl Options {
-    /// A line of `redis.conf`. The module's own settings stand before `loadmodule`, as in a real file.
+    /// Adds a line of `redis.conf`. The module's own settings come before `loadmodule`, as in a real file.
     pub fn config(mut self, name: &str, value: impl ToString) -> Options {
         self.config.retain(|(known, _)| known != name);
         self.config.push((name.into(), value.to_string()));
         self
     }
 
-    /// An append-only file that holds what a command propagated by the time it replies.
+    /// Enables an append-only file that contains what a command propagated before it replies.
     pub fn append_only(self) -> Options {
         self.config("appendonly", "yes").config("appendfsync", "always")
     }
 
-    /// Settings as different from the defaults as possible: what a replica or a loading server must not be led by.
+    /// Sets values as different from the defaults as possible, which a replica or a loading server must not use.
     pub fn hostile(self) -> Options {
         self.config("session.default-maxlen", 1)
             .config("session.default-ttl", 1)
@@ -101,7 +101,7 @@ impl Options {
             .config("session.compress-after", 0)
     }
 
-    /// A server as everybody has it, to try the harness itself on.
+    /// A server without the module, to test the harness itself.
     pub fn without_module(mut self) -> Options {
         self.without_module = true;
         self
@@ -112,10 +112,10 @@ impl Options {
             .unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
-    /// The server, or what it logged before it gave up.
+    /// Starts the server; returns its log if it did not start.
     pub fn try_start(self) -> Result<Server, String> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
-        // A unix socket's path is bounded to some hundred bytes: keep the folder's name short.
+        // A unix socket's path is limited to some hundred bytes: keep the folder's name short.
         let name = format!("rst-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).expect("a folder for the server");
@@ -142,7 +142,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the module in its default settings.
+    /// Starts a server with the module's default settings.
     pub fn start() -> Server {
         Options::default().start()
     }
@@ -183,7 +183,7 @@ impl Server {
         if !self.options.without_module {
             conf += &format!("loadmodule {}\n", module::path().display());
         }
-        // A file that `CONFIG REWRITE` has touched is the server's from then on.
+        // A file that `CONFIG REWRITE` has changed belongs to the server from then on.
         let conf_path = self.folder.join("redis.conf");
         if !self.folder.join("keep-conf").exists() {
             fs::write(&conf_path, conf).expect("a configuration file");
@@ -210,7 +210,7 @@ impl Server {
         let start = Instant::now();
         loop {
             if let Ok(mut client) = Client::connect(&self.socket()) {
-                // A server that is still loading says so instead of PONG.
+                // A server that is still loading does not reply PONG.
                 if client
                     .try_call(&["PING"])
                     .is_ok_and(|reply| talk::render(&reply) == "PONG")
@@ -245,22 +245,22 @@ impl Server {
         String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
     }
 
-    /// A file in the server's folder.
+    /// Returns the path of a file in the server's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// For a test that provokes the words which otherwise fail a test.
+    /// Accepts the words in the log that otherwise fail a test, for a test that provokes them.
     pub fn expect_crash_words(&mut self) {
         self.is_crash_expected = true;
     }
 
-    /// From now on a restart uses the file that `CONFIG REWRITE` wrote.
+    /// Makes later restarts use the file that `CONFIG REWRITE` wrote.
     pub fn keep_rewritten_config(&self) {
         fs::write(self.folder.join("keep-conf"), "").expect("a marker file");
     }
 
-    /// Ends the server as a power cut would.
+    /// Kills the server, as a power cut would.
     pub fn kill(&self) {
         self.client.lock().unwrap().take();
         self.port.lock().unwrap().take();
@@ -270,19 +270,19 @@ impl Server {
         }
     }
 
-    /// Ends the server as a power cut would, and starts it on what its folder holds.
+    /// Kills the server, as a power cut would, and restarts it on its folder.
     pub fn restart(&self) {
         self.restart_with(&Options::default());
     }
 
-    /// As [`Server::restart`], with other settings this time.
+    /// Like [`Server::restart`], with other settings.
     pub fn restart_with(&self, options: &Options) {
         self.kill();
         self.launch_with(&options.config)
             .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
     }
 
-    /// As [`Server::restart_with`], for a start that may fail; the log then.
+    /// Like [`Server::restart_with`], for a start that may fail; returns the log then.
     pub fn try_restart_with(&self, options: &Options) -> Result<(), String> {
         self.kill();
         self.launch_with(&options.config)
@@ -296,23 +296,23 @@ impl Server {
             .is_some_and(|process| process.try_wait().is_ok_and(|status| status.is_none()))
     }
 
-    /// One more connection.
+    /// Opens another connection.
     pub fn client(&self) -> Client {
         Client::connect(&self.socket()).expect("a connection to the server")
     }
 
-    /// A URL for client libraries.
+    /// Returns a URL for client libraries.
     pub fn url(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    /// A new default connection, where the server itself has closed the old one.
+    /// Opens a new default connection, if the server has closed the old one.
     pub fn reconnect(&self) {
         *self.client.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(self.client());
     }
 
     fn default_client(&self) -> ClientGuard<'_> {
-        // A test that fails inside a call leaves the lock poisoned, which says nothing about the connection.
+        // A test that fails inside a call poisons the lock; the connection itself is fine.
         ClientGuard(self.client.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
@@ -348,12 +348,12 @@ impl Server {
         }
     }
 
-    /// `PEXPIRETIME`: −1 without an expiry, −2 without the key.
+    /// Returns `PEXPIRETIME`: −1 without an expiry, −2 without the key.
     pub fn expires_at_ms(&self, key: &[u8]) -> i64 {
         int(&self.call(&[b"PEXPIRETIME".as_slice(), key]))
     }
 
-    /// A field of `SESSION.INFO`.
+    /// Returns a field of `SESSION.INFO`.
     #[track_caller]
     pub fn info_of(&self, key: &str, field: &str) -> Value {
         entry(&self.call(&["SESSION.INFO", key]), field)
@@ -364,13 +364,13 @@ impl Server {
         int(&self.info_of(key, "version"))
     }
 
-    /// `SESSION.GET`, parsed.
+    /// Returns `SESSION.GET`, parsed.
     #[track_caller]
     pub fn document(&self, key: &str) -> serde_json::Value {
         serde_json::from_slice(&bytes(&self.call(&["SESSION.GET", key]))).expect("SESSION.GET replies JSON")
     }
 
-    /// The bodies of a session, oldest first.
+    /// Returns the bodies of a session, oldest first.
     #[track_caller]
     pub fn bodies(&self, key: &str) -> Vec<String> {
         crate::items(&self.call(&["SESSION.RANGE", key, "0", "-1"]))
@@ -379,14 +379,14 @@ impl Server {
             .collect()
     }
 
-    /// The seqs of a session, oldest first.
+    /// Returns the seqs of a session, oldest first.
     #[track_caller]
     pub fn seqs(&self, key: &str) -> Vec<i64> {
         let rows = crate::items(&self.call(&["SESSION.RANGE", key, "0", "-1", "WITHMETA"]));
         rows.iter().map(|row| int(&crate::items(row)[0])).collect()
     }
 
-    /// A number from `INFO <section>`.
+    /// Returns a number from `INFO <section>`.
     #[track_caller]
     pub fn info_number(&self, section: &str, field: &str) -> i64 {
         let value = self.info_field(section, field);
@@ -421,7 +421,7 @@ impl Server {
 
     // ------------------------------------------------------------------ replication and persistence
 
-    /// The TCP port, opened when first asked for: replication knows no unix sockets.
+    /// Returns the TCP port, opened at the first call: replication cannot use unix sockets.
     pub fn port(&self) -> u16 {
         if let Some(port) = *self.port.lock().unwrap() {
             return port;
@@ -436,7 +436,7 @@ impl Server {
         panic!("no port to listen on");
     }
 
-    /// Makes this server a replica and waits until it has everything.
+    /// Makes this server a replica and waits until it is synchronised.
     pub fn replicate(&self, primary: &Server) {
         self.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         self.wait_for(primary);

@@ -1,5 +1,5 @@
-//! The command table as the running module tells it: `COMMAND LIST`, `COMMAND INFO` and `COMMAND DOCS`. Tests that are to cover every
-//! command take their list from here, so that a new command is in them without anybody's doing.
+//! The command table of the running module: `COMMAND LIST`, `COMMAND INFO` and `COMMAND DOCS`. Tests that must cover every
+//! command take their list from here, so that new commands are included automatically.
 
 use std::collections::BTreeSet;
 
@@ -11,31 +11,31 @@ use crate::Server;
 /// A command, or a subcommand of a group.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// In upper case, as one types it: `SESSION.APPEND`, `SESSION.ENTITY MENTION`.
+    /// In upper case, as typed: `SESSION.APPEND`, `SESSION.ENTITY MENTION`.
     pub name: String,
-    /// How many words it has, its name's included; negative: at least so many.
+    /// Number of words, including the name; negative: the minimum number.
     pub arity: i64,
     pub flags: BTreeSet<String>,
     pub arguments: Vec<Argument>,
 }
 
 impl Command {
-    /// Whether it changes data.
+    /// Returns whether it changes data.
     pub fn is_write(&self) -> bool {
         self.flags.contains("write")
     }
 
-    /// Whether it tells about its group rather than about a key.
+    /// Returns whether it describes its group rather than using a key.
     pub fn is_help(&self) -> bool {
         self.name.ends_with(" HELP")
     }
 
-    /// Whether it takes the options that every write of a session takes, which `IFVERSION` stands for.
+    /// Returns whether it takes the options of every write of a session, of which `IFVERSION` is one.
     pub fn takes_write_options(&self) -> bool {
         self.tokens().contains("IFVERSION")
     }
 
-    /// Whether a line, as one types it, is a call of this command.
+    /// Returns whether a line, as typed, is a call of this command.
     pub fn is_called_by(&self, line: &str) -> bool {
         let mut words = line.split_whitespace();
         self.name
@@ -43,7 +43,7 @@ impl Command {
             .all(|part| words.next().is_some_and(|word| word.eq_ignore_ascii_case(part)))
     }
 
-    /// Every option word of its grammar.
+    /// Returns every option word of its grammar.
     pub fn tokens(&self) -> BTreeSet<String> {
         let mut tokens = BTreeSet::new();
         for argument in &self.arguments {
@@ -58,7 +58,7 @@ impl Command {
 pub struct Argument {
     pub name: String,
     pub kind: Kind,
-    /// The word before the value; of a [`Kind::PureToken`] the word itself.
+    /// The word before the value; for a [`Kind::PureToken`] the word itself.
     pub token: Option<String>,
     pub optional: bool,
     pub multiple: bool,
@@ -88,8 +88,8 @@ pub enum Kind {
     Block,
 }
 
-/// Asserts that a list of examples has one of each of these commands, but for those named in `without`, each with its reason. What is
-/// named there must be among the commands and must have no example.
+/// Asserts that a list of examples has one for each of these commands, except for those in `without`, each with its reason. The commands in
+/// `without` must exist and have no example.
 #[track_caller]
 pub fn assert_examples<'a, E: AsRef<str>>(
     commands: impl IntoIterator<Item = &'a Command>,
@@ -119,7 +119,7 @@ pub fn assert_examples<'a, E: AsRef<str>>(
 }
 
 impl Server {
-    /// Every command and subcommand of the running module, by name. Groups are not commands.
+    /// Returns every command and subcommand of the running module, by name. Groups are not included.
     pub fn commands(&self) -> Vec<Command> {
         let mut commands = Vec::new();
         for name in items(&self.run("COMMAND LIST FILTERBY MODULE session")) {
@@ -131,13 +131,13 @@ impl Server {
             commands.extend(subcommands.iter().map(|name| self.command(name)));
         }
         commands.sort_by(|one, other| one.name.cmp(&other.name));
-        // Some servers list the subcommands beside their group.
+        // Some servers list subcommands next to their group.
         commands.dedup_by(|one, other| one.name == other.name);
         assert!(commands.len() > 30, "the module has its commands: {commands:?}");
         commands
     }
 
-    /// The names of a group's subcommands, as the server writes them: `session.entity|mention`.
+    /// Returns the names of a group's subcommands, in the server's form: `session.entity|mention`.
     fn subcommands_of(&self, group: &str) -> Vec<String> {
         let info = self.command_info(group);
         let subcommands = items(info.last().expect("the subcommands"));
@@ -164,7 +164,7 @@ impl Server {
     }
 }
 
-/// The fields of a flat map, as RESP2 has it.
+/// Returns the fields of a flat map, as in RESP2.
 fn fields(map: &Value) -> impl Iterator<Item = (String, Value)> {
     let flat = items(map);
     let pairs: Vec<(String, Value)> = flat.chunks(2).map(|pair| (text(&pair[0]), pair[1].clone())).collect();
@@ -208,7 +208,7 @@ fn argument(docs: &Value) -> Argument {
                 }
             }
             "arguments" => argument.parts = items(&value).iter().map(self::argument).collect(),
-            // What people are told, and which key spec a key has.
+            // The fields that describe a command to users, and the key spec of a key.
             "display_text" | "key_spec_index" | "summary" | "since" => {}
             other => panic!("the field {other} of an argument is not known here: add it"),
         }

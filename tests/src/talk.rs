@@ -1,11 +1,11 @@
-//! The language of conversations: commands as one types them in redis-cli, replies as it shows them.
+//! The language of conversations: commands as typed in redis-cli, replies as it shows them.
 //!
-//! - `> COMMAND …` is typed; the lines below it are the reply. Without any, the reply is not looked at, but must not be an error.
-//! - Quoting is redis-cli's: `"…"` with `\n`, `\"`, `\xNN`; `'…'` with `\'` only.
-//! - `…` in an expected line stands for any text, a line of nothing but `…` for all that follows.
-//! - Lines starting with `#` are remarks; indentation up to that of the `>` does not count.
-//! - Strings are shown as redis-cli shows them, except that UTF-8 stays readable and a string holding `"` or `\` comes in single
-//!   quotes, as one would type it: `'{"role":"user"}'`.
+//! - `> COMMAND …` is a command; the lines below it are the expected reply. Without any, every reply but an error is accepted.
+//! - Quoting is that of redis-cli: `"…"` with `\n`, `\"`, `\xNN`; `'…'` with `\'` only.
+//! - `…` in an expected line matches any text, a line of only `…` all lines that follow.
+//! - Lines starting with `#` are comments; indentation up to that of the `>` is ignored.
+//! - Strings are shown as redis-cli shows them, except that UTF-8 stays readable and a string containing `"` or `\` is shown in single
+//!   quotes, as typed: `'{"role":"user"}'`.
 
 use redis::Value;
 
@@ -80,7 +80,7 @@ fn unescape(rest: &[u8], arg: &mut Vec<u8>) -> usize {
     }
 }
 
-/// A string as one would type it.
+/// Quotes a string as it would be typed.
 pub fn quote(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let plain = !text.chars().any(char::is_control);
@@ -109,7 +109,7 @@ pub fn quote(bytes: &[u8]) -> String {
     quoted
 }
 
-/// A reply as redis-cli shows it.
+/// Formats a reply as redis-cli shows it.
 pub fn render(value: &Value) -> String {
     match value {
         Value::Nil => "(nil)".into(),
@@ -132,7 +132,7 @@ pub fn render(value: &Value) -> String {
             pairs.iter().map(|(key, value)| {
                 let key = render(key) + " => ";
                 let value = render(value);
-                // What hangs below the first line of a nested value stands under it, not under the key.
+                // A nested value of several lines begins on its own line, with a fixed indentation instead of the key's length.
                 let indent = "\n".to_string() + &" ".repeat(3);
                 if value.contains('\n') {
                     format!("{key}\n{}{}", &indent[1..], value.replace('\n', &indent))
@@ -163,7 +163,7 @@ fn numbered(items: impl ExactSizeIterator<Item = String>, mark: char, empty: &st
     }
 }
 
-/// Whether `text` is `pattern`, in which `…` stands for anything.
+/// Returns whether `text` matches `pattern`, in which `…` matches any text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('…');
     let first = parts.next().expect("split gives one part at least");
@@ -199,14 +199,14 @@ fn block_matches(expected: &[String], reply: &str) -> bool {
     }
 }
 
-/// One command of a conversation and what it is to be answered.
+/// One command of a conversation and its expected reply.
 pub struct Turn {
     pub command: String,
     pub expected: Vec<String>,
 }
 
 impl Turn {
-    /// What is wrong about a reply, if anything is.
+    /// Returns what is wrong with a reply, if anything is.
     pub fn difference(&self, reply: &Value) -> Option<String> {
         let shown = render(reply);
         let fine = match self.expected.is_empty() {

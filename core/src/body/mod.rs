@@ -1,5 +1,5 @@
-//! What the engine reads from a message body, and the two bodies it composes itself. A body that came in as JSON is never
-//! rewritten: it is stored and given back byte for byte.
+//! Reads the facts that the engine needs from a message body, and composes two kinds of body itself. A body that arrives as JSON is never
+//! rewritten: it is stored and returned byte for byte.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use crate::text::hash::hash32;
 use crate::text::json::{self, RawString, Value};
 use crate::text::time::{self, MAX_TIME_MS, MIN_TIME_MS};
 
-/// Who speaks. Names that are common take no room in a record.
+/// The role of a message. Common names take no space in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role<'a> {
     User,
@@ -33,11 +33,11 @@ impl<'a> Role<'a> {
         }
     }
 
-    /// The same of a string in a body. Common names are compared as they are written there.
+    /// Like [`Role::from_name`] for a string in a body. Common names are compared in their encoded form.
     #[inline(always)]
     fn from_json(name: RawString<'a>) -> Self {
         let (raw, is_escaped) = (name.raw(), name.is_escaped());
-        // No name has a backslash.
+        // None of these names contains a backslash.
         match raw.len() {
             4 if raw == b"user" => Role::User,
             4 if raw == b"tool" => Role::Tool,
@@ -65,11 +65,11 @@ impl<'a> Role<'a> {
     }
 }
 
-/// What is read from one body. Everything borrows from the body where it can.
+/// The facts read from one body. They borrow from the body where possible.
 #[derive(Debug, PartialEq)]
 pub struct Facts<'a> {
     pub role: Role<'a>,
-    /// The body's own `timestamp` or `created_at`, if readable.
+    /// The body's own `timestamp` or `created_at`, if it could be parsed.
     pub time_ms: Option<i64>,
     pub token_count: Option<u32>,
     /// The ids of the tool calls this message makes.
@@ -79,13 +79,13 @@ pub struct Facts<'a> {
     pub entity_refs: Vec<Cow<'a, str>>,
 }
 
-/// Reads a body in one pass over its bytes, or says why it is not one JSON object.
+/// Reads a body in one pass over its bytes, or returns why it is not one JSON object.
 ///
 /// - role: `role` if a string; else from `type`: `human`→user, `ai`→assistant, `system`, `tool`, `function_call`→assistant,
 ///   `function_call_output`→tool; else other.
 /// - a body *calls* with `tool_calls[].id`, or `type:"function_call"` with `call_id`; it *answers* with `tool_call_id`, or
 ///   `type:"function_call_output"` with `call_id`.
-/// - a key given twice counts as given last; a value of another kind than expected counts as absent.
+/// - of a repeated key the last value counts; a value of an unexpected type counts as absent.
 pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
     let mut reading = Reading::default();
     json::read_members(body, &mut reading)?;
@@ -95,7 +95,7 @@ pub fn read(body: &[u8]) -> Result<Facts<'_>, json::Error> {
     Ok(reading.tied_facts())
 }
 
-/// The same in one pass with another look at the body's members.
+/// Like [`read`], and passes the body's members to `other` in the same pass.
 #[inline(always)]
 pub(crate) fn read_beside<'a>(body: &'a [u8], other: &mut impl json::Members<'a>) -> Result<Facts<'a>, json::Error> {
     let mut both = Both {
@@ -128,7 +128,7 @@ impl<'a, O: json::Members<'a>> json::Members<'a> for Both<'a, '_, O> {
     }
 }
 
-/// What has been met of a body.
+/// The members of a body seen so far.
 #[derive(Default)]
 struct Reading<'a> {
     role: Option<Role<'a>>,
@@ -146,8 +146,9 @@ impl<'a> json::Members<'a> for Reading<'a> {
         } else {
             key.raw()
         };
-        // By length first: most keys are none of these, and one comparison says so. Then as a whole: a pattern would be compared byte by
-        // byte.
+        // Compared by length first: most keys are none of these, which one comparison decides. Then as a whole slice: a pattern would be
+        // compared
+        // byte by byte.
         match key.len() {
             4 if key == b"role" => self.role = Some(Role::from_json(value)),
             9 if key == b"timestamp" => self.timestamp = time_of_string(value),
@@ -197,7 +198,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    // Not part of the reader's own code: the facts of plain messages are put together without any of this.
+    // Kept out of the reader's own code, so that plain messages do not pay for it.
     #[inline(never)]
     fn tied_facts(mut self) -> Facts<'a> {
         let role_is_missing = self.role.is_none();
@@ -206,7 +207,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What plain messages do not have: what ties one to others and to entities, and the `type` that tells a call from its answer.
+/// What plain messages do not have: links to other messages and to entities, and the `type` that distinguishes a call from its answer.
 #[derive(Default)]
 struct Ties<'a> {
     kind: Option<RawString<'a>>,
@@ -255,7 +256,7 @@ impl<'a> Ties<'a> {
     }
 }
 
-/// The one of the keys that [`read`] knows which `key` is, written with escapes; else none of them.
+/// Returns which of the keys that [`read`] knows is spelled by `key`, which contains escapes; an unknown name if none is.
 #[cold]
 fn known_key(key: &[u8]) -> &'static [u8] {
     const KNOWN: [&str; 9] = [
@@ -276,19 +277,19 @@ fn known_key(key: &[u8]) -> &'static [u8] {
         .map_or(b"", |known| known.as_bytes())
 }
 
-/// The ids of the calls that an accepted body makes: what tells two ids of one hash apart.
+/// Returns the ids of the calls that an accepted body makes, to compare ids with equal hashes.
 pub fn calls_of(body: &[u8]) -> Vec<String> {
     read(body)
         .map(|facts| facts.calls.into_iter().map(Cow::into_owned).collect())
         .unwrap_or_default()
 }
 
-/// A call id as a record keeps it.
+/// Returns the hash of a call id that records store.
 pub fn call_hash(id: &str) -> u32 {
     hash32(id.as_bytes())
 }
 
-/// The default count: one token for each four bytes begun.
+/// Returns the default token count: one for every four bytes or part of them.
 #[inline]
 pub fn estimated_tokens(body_bytes: usize) -> u32 {
     u32::try_from(body_bytes.div_ceil(4)).unwrap_or(u32::MAX)
@@ -308,7 +309,7 @@ fn count(value: Value<'_>) -> Option<u32> {
     }
 }
 
-/// A number's characters, all of them ASCII.
+/// Returns the characters of a number, all of them ASCII.
 fn text(digits: &[u8]) -> &str {
     std::str::from_utf8(digits).unwrap_or_default()
 }
@@ -332,19 +333,19 @@ impl<'a> json::Members<'a> for IdOfCall<'a> {
     }
 }
 
-/// An ISO 8601 string. What is written in the usual way has no escapes, and what has escapes is not written so.
+/// Parses an ISO 8601 string. The usual format contains no escapes.
 #[inline(always)]
 fn time_of_string(value: RawString<'_>) -> Option<i64> {
     time::parse_usual(value.raw()).or_else(|| time_of_any_string(value.raw(), value.is_escaped()))
 }
 
-// The string's parts go into this function, not the string: that would have to be in memory for it.
+// Takes the parts of the string: a reference to the string would force it into memory.
 #[inline(never)]
 fn time_of_any_string(raw: &[u8], is_escaped: bool) -> Option<i64> {
     time::parse_iso_8601(&RawString::from_parts(raw, is_escaped).decode())
 }
 
-/// Seconds below 1e11, else milliseconds.
+/// Converts a number to Unix milliseconds: below 1e11 it is in seconds, else in milliseconds.
 pub(crate) fn time_of_number(value: Value<'_>) -> Option<i64> {
     let Value::Number(digits) = value else { return None };
     let number: f64 = text(digits).parse().ok()?;
@@ -354,7 +355,7 @@ pub(crate) fn time_of_number(value: Value<'_>) -> Option<i64> {
         .then_some(time_ms as i64)
 }
 
-/// A tool call of a message that is composed here.
+/// A tool call of a message to compose.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
     pub id: &'a str,
@@ -362,7 +363,7 @@ pub struct ToolCall<'a> {
     pub arguments: &'a str,
 }
 
-/// The parts of `MSG role content …`.
+/// The arguments of `MSG role content …`.
 #[derive(Debug, Clone, Default)]
 pub struct Draft<'a> {
     pub role: &'a str,
@@ -417,7 +418,7 @@ pub fn compose(draft: &Draft<'_>, time_ms: i64) -> Vec<u8> {
     out
 }
 
-/// What a redacted message reads: its role, that it was redacted and why, and the ids that tie tool exchanges together.
+/// Composes the body of a redacted message: its role, that it was redacted and why, and the ids that link calls and answers.
 pub fn redacted(body: &[u8], reason: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let role = read(body).map_or(Role::Other, |facts| facts.role);

@@ -1,4 +1,4 @@
-//! Appending: each message finds its exchange once.
+//! Appending messages and finding the exchange of each.
 
 use smallvec::SmallVec;
 
@@ -7,9 +7,9 @@ use crate::body::call_hash;
 use crate::log::Entry;
 
 impl Messages {
-    /// Appends a message; the window is applied afterwards, by [`Messages::evict`], once for all messages of a command.
+    /// Appends a message without applying the window: [`Messages::evict`] does that once for all messages of a command.
     ///
-    /// Cost: O(bytes). An answer also searches for its call, from the newest chunk back.
+    /// Cost: O(bytes). An answer also searches for its call, from the newest chunk backwards.
     #[inline]
     pub fn append(&mut self, message: &NewMessage<'_>, pins: &[String], compress_after_bytes: u32) {
         let facts = message.facts;
@@ -28,7 +28,7 @@ impl Messages {
         self.append_to_exchange(message, root, pins, compress_after_bytes);
     }
 
-    /// Appends a message that calls or answers, of which the exchange is known that its call belongs to.
+    /// Appends a message that calls or answers, whose exchange is known.
     pub(crate) fn append_to_exchange(
         &mut self,
         message: &NewMessage<'_>,
@@ -77,7 +77,7 @@ impl Messages {
     fn count_pinned(&mut self, message: &NewMessage<'_>, root: Option<u64>, pins: &[String]) {
         let Some(rare) = &mut self.rare else { return };
         match &mut rare.pinned {
-            // An answer may pin its exchange, or be pinned by it: counted anew when a bound asks.
+            // An answer may pin its exchange or be pinned by it: the count is recomputed when a bound needs it.
             pinned if root.is_some() => *pinned = None,
             Some(pinned) if pins.iter().any(|pin| pin == message.facts.role.as_str()) => {
                 pinned.messages += 1;
@@ -88,7 +88,7 @@ impl Messages {
         }
     }
 
-    /// The exchange of the message that was appended last.
+    /// Returns the exchange of the message that was appended last.
     pub(crate) fn newest_exchange(&self) -> u64 {
         self.newest_exchange
     }

@@ -1,4 +1,4 @@
-//! Changing what stands there: taking messages out, replacing bodies, compaction.
+//! Editing: removing messages, replacing bodies, compaction.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::log::Position;
 
 impl Messages {
-    /// Removes messages by their seqs, which are in ascending order, and gives each one's body to `taken`, oldest first.
+    /// Removes messages by their seqs, in ascending order, and passes their bodies to `taken`, oldest first.
     pub fn take(&mut self, seqs: &[u64], mut taken: impl FnMut(&[u8])) -> u64 {
         if seqs.is_empty() {
             return 0;
@@ -35,10 +35,10 @@ impl Messages {
         if let Some(rare) = &mut self.rare {
             removed += rare.aside.remove(seqs);
         }
-        // What pinned an exchange may be gone: what was passed over as pinned has to be looked at again.
+        // The message that pinned an exchange may have been removed: what was skipped as pinned must be examined again.
         self.oldest_time_ms = i64::MIN;
         self.aside_is_pinned = self.aside().is_none();
-        // A run at the front is dropped record by record, without writing a chunk anew.
+        // A run at the front is dropped record by record, without rewriting a chunk.
         let mut rest = seqs;
         while let Some(front) = self.main.front() {
             while rest.first().is_some_and(|&seq| seq < front.seq) {
@@ -59,9 +59,9 @@ impl Messages {
         removed
     }
 
-    /// The seqs of these messages and of all answers to the calls among them, in ascending order. Unknown seqs are left out.
+    /// Returns the seqs of these messages and of all answers to the calls among them, in ascending order. Leaves out unknown seqs.
     ///
-    /// Cost: O(messages) headers where a call is among them; else O(seqs x log chunks).
+    /// Cost: O(messages) headers if a call is among them; else O(seqs x log chunks).
     pub fn with_answers(&self, seqs: &[u64]) -> Vec<u64> {
         let mut found = Vec::new();
         let mut calls = false;
@@ -76,7 +76,7 @@ impl Messages {
         if !calls {
             return found;
         }
-        // A call that answers an earlier one shares that one's exchange: its own answers are those behind it.
+        // A call that answers an earlier call is in that call's exchange: its own answers are those that come after it.
         let mut all = Vec::new();
         let mut answered_by: HashMap<String, bool> = HashMap::new();
         self.scan_from_seq(found[0], |head, body| {
@@ -99,7 +99,7 @@ impl Messages {
         all
     }
 
-    /// Puts another body in a message's place.
+    /// Replaces a message's body.
     pub fn replace(&mut self, seq: u64, body: &[u8], tokens: u32) {
         match &mut self.rare {
             Some(rare) if self.main.front().is_none_or(|head| seq < head.seq) => rare.aside.replace(seq, body, tokens),
@@ -120,13 +120,14 @@ impl Messages {
         };
     }
 
-    /// What would go into one message that stands for everything up to `upto_seq`: the seqs, in ascending order. Pinned
-    /// messages are not among them, and the boundary moves back rather than split an exchange.
+    /// Returns the seqs, in ascending order, that a message summarising everything up to `upto_seq` replaces. Pinned messages are not among
+    /// them,
+    /// and the boundary moves back rather than split an exchange.
     pub fn compactable(&self, upto_seq: u64, window: Window<'_>) -> Vec<u64> {
         let mut survey = self.survey(window);
         survey.mark_passed(window);
         for exchange in &mut survey.exchanges {
-            // What is hidden is as good as gone.
+            // Hidden messages are treated as removed.
             exchange.pinned |= exchange.gone;
         }
         let last_seqs = {
@@ -137,8 +138,9 @@ impl Messages {
             last
         };
         let mut end = survey.messages.partition_point(|message| message.seq <= upto_seq);
-        // Whatever begins inside and ends beyond pulls the boundary back, and so on until nothing does: with the furthest
-        // place that each beginning reaches at hand, one walk back finds it.
+        // Every exchange that begins before the boundary and ends behind it moves the boundary back, which may cut another one. With the
+        // furthest
+        // end of all exchanges up to each position precomputed, one walk back finds the boundary.
         let mut reaches = Vec::with_capacity(end);
         let mut furthest = 0;
         for message in &survey.messages[..end] {
@@ -157,15 +159,15 @@ impl Messages {
             .collect()
     }
 
-    /// Puts one message in place of those, at the seq of the last of them.
+    /// Replaces these messages by one, at the seq of the last of them.
     ///
     /// Cost: O(messages before and among those).
     pub fn compact(&mut self, seqs: &[u64], message: &NewMessage<'_>, compress_after_bytes: u32) {
-        // Something stands at the last of those seqs again.
+        // The last of those seqs is in use again.
         let last_gone = self.last_gone.max(seqs.iter().rev().nth(1).copied().unwrap_or(0));
         self.take(seqs, |_| ());
         self.last_gone = last_gone;
-        // What stays of the older part stands aside, the new message among it in the order of seqs.
+        // The older part that is kept moves to `aside`, with the new message among it in the order of seqs.
         let mut aside = Log::new();
         let mut placed = false;
         let mut stays: Vec<Log> = self.rare.take().map(|rare| rare.aside).into_iter().collect();
@@ -198,7 +200,7 @@ impl Messages {
         }
     }
 
-    /// Finds every answer's exchange anew, where a call came to stand before answers that were there already.
+    /// Recomputes the exchange of every answer, needed when a call is placed before existing answers.
     fn link_anew(&mut self, compress_after_bytes: u32) {
         let mut anew = Messages {
             last_gone: self.last_gone,
@@ -217,7 +219,7 @@ impl Messages {
                     };
                     anew.append(&message, &[], compress_after_bytes);
                 }
-                // Not so for any message that came in; what it is, it stays.
+                // Cannot happen for a message that was accepted; it is kept as it is.
                 Err(_) => push_copy(head, body, &mut anew.main),
             }
             ControlFlow::<()>::Continue(())
@@ -225,7 +227,7 @@ impl Messages {
         *self = anew;
     }
 
-    /// The pinned roles are others now. Cost: O(messages) headers.
+    /// Recomputes what depends on the pinned roles after they have changed. Cost: O(messages) headers.
     pub fn pins_changed(&mut self) {
         self.forget_pinned();
         self.aside_is_pinned = self.aside().is_none();

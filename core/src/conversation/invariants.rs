@@ -1,4 +1,4 @@
-//! What must hold of a conversation at any moment, said once, for the tests to ask after each of their steps.
+//! The invariants of a conversation, for tests to check after every operation.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use super::survey::Survey;
 use crate::log::Position;
 
 impl Messages {
-    /// Panics where the messages do not hold together. `window` is the one that was applied last.
+    /// Panics if an invariant is violated. `window` is the one that was applied last.
     pub(crate) fn check_invariants(&self, window: Window<'_>) {
         self.main.check_invariants();
         if let Some(rare) = &self.rare {
@@ -59,7 +59,7 @@ impl Messages {
         );
     }
 
-    /// Exchanges that begin behind `scattered_until` stand in one piece: the fast path of eviction takes them so.
+    /// Checks that exchanges that begin after `scattered_until` are contiguous: the fast path of eviction relies on it.
     fn check_pieces(&self) {
         let mut ended: HashSet<u64> = HashSet::new();
         let mut current = 0;

@@ -1,4 +1,4 @@
-//! What a conversation is made of: two logs, sums, and the bounds that hold.
+//! The parts of a conversation: two logs, their sums, and the bounds.
 
 use std::ops::ControlFlow;
 
@@ -12,30 +12,30 @@ use crate::log::Head;
 use crate::log::Log;
 use crate::log::Position;
 
-/// In place of the newest exchange while nothing is known but the logs.
+/// Placeholder for the newest exchange while it is not computed: see [`Messages::learn`].
 pub(super) const UNLEARNED: u64 = u64::MAX;
 
 #[derive(Debug, Clone)]
 pub struct Messages {
     pub(super) rare: Option<Box<Rare>>,
     pub(super) main: Log,
-    /// The exchange of the newest record; 0 where it is not known.
+    /// The exchange of the newest record; 0 if not known.
     pub(super) newest_exchange: u64,
-    /// Every exchange that begins after this seq stands in one piece.
+    /// Every exchange that begins after this seq is contiguous.
     pub(super) scattered_until: u64,
     /// No unpinned message is older than this.
     pub(super) oldest_time_ms: i64,
-    /// The greatest seq of a message that is there no more, in whatever way it went; 0: all are there.
+    /// The greatest seq of a message that was evicted or removed; 0 if none was.
     pub(super) last_gone: u64,
-    /// Everything aside is known to be pinned.
+    /// Whether everything in `aside` is known to be pinned.
     pub(super) aside_is_pinned: bool,
 }
 
-/// What few sessions' messages have. Made when one of the two is needed.
+/// What the messages of few sessions have. Allocated when one of the two is needed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rare {
     pub(super) aside: Log,
-    /// How much is pinned, where that has been counted since it last changed.
+    /// The sums over pinned messages; `None` if they have to be recomputed.
     pub(super) pinned: Option<Sums>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Messages {
     }
 }
 
-/// What bounds are about.
+/// The sums that bounds are compared with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
     pub messages: u64,
@@ -94,7 +94,7 @@ impl Sums {
     }
 }
 
-/// The bounds that hold now.
+/// The bounds in force.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {
     pub limits: &'a Limits,
@@ -109,7 +109,7 @@ impl Window<'_> {
         !self.pins.is_empty() && self.pins.iter().any(|pin| pin == role.as_str())
     }
 
-    /// Messages from before this time have passed; `i64::MIN` if none can.
+    /// Returns the time before which messages have expired; `i64::MIN` if they do not expire.
     #[inline]
     pub(super) fn passed_before_ms(&self) -> i64 {
         match self.limits.maxage_ms {
@@ -119,7 +119,7 @@ impl Window<'_> {
     }
 }
 
-/// A message to be appended, as its body was read.
+/// A message to append, with the facts read from its body.
 #[derive(Debug)]
 pub struct NewMessage<'a> {
     pub seq: u64,
@@ -129,7 +129,7 @@ pub struct NewMessage<'a> {
     pub body: &'a [u8],
 }
 
-/// What left the window, oldest first, if somebody wants to see it.
+/// Where to put the bodies of evicted messages, oldest first, if the caller wants them.
 pub type Evicted<'a> = Option<&'a mut Vec<Vec<u8>>>;
 
 impl Messages {
@@ -163,12 +163,12 @@ impl Messages {
         }
     }
 
-    /// The greatest seq of a message that is there no more, whatever a read shows.
+    /// Returns the greatest seq of a message that was evicted or removed; expired ones that are not freed do not count.
     pub(crate) fn last_gone_seq(&self) -> u64 {
         self.last_gone
     }
 
-    /// The greatest seq of a message that is there no more, or that a read does not show any more; 0 if all are there.
+    /// Returns the greatest seq of a message that was evicted or removed, or that reads hide; 0 if there is none.
     pub fn last_gone(&self, window: Window<'_>) -> u64 {
         let hidden = self.hidden(window).last().copied().unwrap_or(0);
         self.last_gone.max(hidden)

@@ -8,12 +8,12 @@ use crate::log::Head;
 use crate::log::Position;
 
 impl Messages {
-    /// Gives every message from the oldest on, until told to stop.
+    /// Calls `each` with every message, oldest first, until it breaks.
     pub fn scan<B>(&self, each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
         self.scan_from(0, each);
     }
 
-    /// Gives every message from the `index`-th on, counted from 0 at the oldest, until told to stop.
+    /// Calls `each` with every message from the `index`-th on (0 is the oldest), until it breaks.
     ///
     /// Cost: O(chunks / 64 + messages given).
     #[inline]
@@ -33,13 +33,13 @@ impl Messages {
         let _ = self.main.scan(from, each);
     }
 
-    /// False says that no message's seq is above this one. Cost: O(1).
+    /// Returns false if certainly no message has a greater seq. Cost: O(1).
     #[inline]
     pub fn may_hold_after(&self, seq: u64) -> bool {
         self.main.may_hold_after(seq) || self.aside().is_some_and(|aside| aside.may_hold_after(seq))
     }
 
-    /// Gives every message whose seq is at least `seq`, oldest first, until told to stop.
+    /// Calls `each` with every message whose seq is at least `seq`, oldest first, until it breaks.
     ///
     /// Cost: O(log chunks + messages given).
     pub fn scan_from_seq<B>(&self, seq: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
@@ -51,7 +51,7 @@ impl Messages {
         let _ = self.main.scan_from_seq(seq, each);
     }
 
-    /// Gives every message before the `end`-th, counted from 0 at the oldest, newest first, until told to stop.
+    /// Calls `each` with every message before the `end`-th (0 is the oldest), newest first, until it breaks.
     pub fn scan_rev<B>(&self, end: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
         let aside_len = self.aside().map_or(0, |aside| aside.len());
         if end > aside_len
@@ -67,7 +67,7 @@ impl Messages {
         }
     }
 
-    /// Gives every message whose seq is at most `seq`, newest first, until told to stop.
+    /// Calls `each` with every message whose seq is at most `seq`, newest first, until it breaks.
     pub fn scan_rev_from_seq<B>(&self, seq: u64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
         let end = seq.saturating_add(1);
         if self.main.scan_rev(self.main.position_of_seq(end), &mut each).is_break() {
@@ -78,9 +78,9 @@ impl Messages {
         }
     }
 
-    /// Gives every message from between these times, both included, in the order of the seqs or against it, until told to stop.
+    /// Calls `each` with every message between these times, both included, in ascending or descending order of seqs, until it breaks.
     ///
-    /// Cost: O(chunks + messages of the chunks whose times reach into these).
+    /// Cost: O(chunks + messages of the chunks whose times overlap).
     pub fn scan_times<B>(
         &self,
         times: &RangeInclusive<i64>,

@@ -1,4 +1,4 @@
-//! What a payload keeps and does not say, snapshots, and memory.
+//! Restoring messages from logs and snapshots, recomputing what a payload does not hold, and memory use.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ impl Messages {
         (self.aside(), &self.main)
     }
 
-    /// Messages from logs that a payload held. Whoever puts them to use has to [`Messages::learn`] first. Cost: O(1).
+    /// Makes messages of the logs of a payload. They must [`Messages::learn`] before they are used. Cost: O(1).
     pub(crate) fn from_logs(aside: Log, main: Log, last_gone: u64) -> Self {
         Messages {
             aside_is_pinned: aside.is_empty(),
@@ -23,7 +23,7 @@ impl Messages {
         }
     }
 
-    /// The messages of an earlier moment in place of these. All that came after it are gone then, whether they still stand here or not.
+    /// Returns the messages of an earlier moment, `then`, to replace these. Everything after `moment_seq` counts as removed.
     pub(crate) fn restored(&self, mut then: Messages, moment_seq: u64) -> Messages {
         let mut newest = self.last_gone;
         self.scan_rev(u64::MAX, |head, _| {
@@ -34,14 +34,14 @@ impl Messages {
             then.last_gone = newest;
         }
         then.learn();
-        // Other roles may be pinned now.
+        // The pinned roles may have changed since.
         then.forget_pinned();
         then.aside_is_pinned = then.aside().is_none();
         then.oldest_time_ms = i64::MIN;
         then
     }
 
-    /// Drops every message behind a seq. Cost: O(messages dropped).
+    /// Drops every message after a seq. Cost: O(messages dropped).
     pub(crate) fn cut_after(&mut self, seq: u64) {
         let in_main = self.main.cut_after(seq);
         let in_aside = self.rare.as_mut().and_then(|rare| rare.aside.cut_after(seq));
@@ -61,7 +61,7 @@ impl Messages {
                 .map_or(0, |rare| rare.aside.heap_bytes_unseen(seen) + size_of::<Rare>())
     }
 
-    /// Learns from the headers what a payload does not say, if that has not been done. Cost: O(messages) headers, once.
+    /// Computes from the headers what a payload does not hold, unless that is done already. Cost: O(messages) headers, once.
     pub(crate) fn learn(&mut self) {
         if self.newest_exchange == UNLEARNED {
             self.learn_anew();

@@ -1,10 +1,10 @@
-//! The survey: one walk over all headers that knows every exchange.
+//! The survey: one walk over all headers that determines every exchange.
 
 use std::collections::HashMap;
 
 use super::parts::{Messages, Sums, Window};
 
-/// A message's header, as far as whole exchanges are concerned.
+/// The header fields of a message that a survey needs.
 pub(super) struct Surveyed {
     pub(super) seq: u64,
     pub(super) exchange: usize,
@@ -21,9 +21,9 @@ pub(super) struct Exchange {
 
 pub(super) struct Survey {
     pub(super) messages: Vec<Surveyed>,
-    /// In the order in which they stand.
+    /// In the order of their first messages.
     pub(super) exchanges: Vec<Exchange>,
-    /// The exchange that holds the newest unpinned message: it always stays.
+    /// The exchange that holds the newest unpinned message: it is never evicted.
     pub(super) newest: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The window: what goes when a bound is exceeded, and what a read hides.
+//! The window: what is evicted when a bound is exceeded, and what reads hide.
 
 use std::ops::ControlFlow;
 
@@ -7,9 +7,9 @@ use crate::log::Front;
 use crate::log::Position;
 
 impl Messages {
-    /// Restores the window's invariant; returns how many messages went.
+    /// Applies the window; returns how many messages were evicted.
     ///
-    /// Cost: O(messages evicted) where the exchanges at the front stand in one piece; else O(messages) headers.
+    /// Cost: O(messages evicted) if the exchanges at the front are contiguous; else O(messages) headers.
     #[inline]
     pub fn evict(&mut self, window: Window<'_>, evicted: Evicted<'_>) -> u64 {
         let passed = self.oldest_time_ms < window.passed_before_ms();
@@ -28,7 +28,7 @@ impl Messages {
         before - self.len()
     }
 
-    /// The fast path; false if it cannot decide. What it evicted until then was rightly evicted.
+    /// Evicts on the fast path; returns false if it cannot decide. What it evicted before that was evicted correctly.
     #[inline]
     fn evict_at_front(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) -> bool {
         if self.rare.is_some() || !window.pins.is_empty() {
@@ -40,7 +40,7 @@ impl Messages {
                 return false;
             }
             if front.seq == self.newest_exchange {
-                // In one piece it is all there is; with others behind it, the survey finds those.
+                // If the newest exchange is contiguous, nothing else is left; if others are interleaved with it, the survey finds them.
                 return front.seq > self.scattered_until || self.main.len() == 1;
             }
             if !front.makes_calls {
@@ -54,7 +54,7 @@ impl Messages {
         true
     }
 
-    /// Drops the exchange that begins at the front and stands in one piece there.
+    /// Drops the exchange that begins at the front and is contiguous.
     #[inline(never)]
     fn drop_exchange(&mut self, first: Front, evicted: &mut Evicted<'_>) {
         let mut front = Some(first);
@@ -64,7 +64,7 @@ impl Messages {
         }
     }
 
-    /// The fast path where something is pinned: single messages at the front go, or are set aside if pinned.
+    /// The fast path if something is pinned: drops single messages at the front, or moves them to `aside` if they are pinned.
     #[inline(never)]
     fn evict_at_front_past_pins(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) -> bool {
         let known = self.rare.as_ref().and_then(|rare| rare.pinned);
@@ -78,7 +78,7 @@ impl Messages {
             }
         };
         while self.sums().minus(pinned).exceed(window.limits) {
-            // The oldest exchanges stand aside: they go first, unless all of that is pinned.
+            // The oldest exchanges are in `aside` and must be evicted first, unless all of them are pinned.
             if !self.aside_is_pinned {
                 return false;
             }
@@ -118,7 +118,7 @@ impl Messages {
             self.show_front(evicted);
         }
         self.main.drop_front(front);
-        // Not always: a younger one may have been removed before.
+        // A younger message may have been removed before.
         self.last_gone = self.last_gone.max(front.seq);
     }
 
@@ -137,8 +137,8 @@ impl Messages {
         self.main.drop_front(&front);
     }
 
-    /// Decides by all headers which exchanges go: those of which a message has passed `maxage`, and the oldest ones until every bound
-    /// holds for what is not pinned. Pinned ones and the newest stay.
+    /// Decides from all headers which exchanges to evict: those with a message older than `maxage`, and the oldest ones until the unpinned
+    /// messages meet every bound. Pinned exchanges and the newest are kept.
     fn evict_by_survey(&mut self, window: Window<'_>, evicted: &mut Evicted<'_>) {
         let mut survey = self.survey(window);
         survey.mark_passed(window);
@@ -175,7 +175,7 @@ impl Messages {
             .iter()
             .take_while(|message| message.seq < aside_until)
             .all(|message| survey.exchanges[message.exchange].pinned || survey.exchanges[message.exchange].gone);
-        // Pinned exchanges at the front step aside, so that the next eviction finds what may go.
+        // Pinned exchanges at the front move to `aside`, so that the next eviction finds an unpinned one there.
         for message in &survey.messages {
             let exchange = &survey.exchanges[message.exchange];
             match self.main.front() {
@@ -188,9 +188,9 @@ impl Messages {
         }
     }
 
-    /// The seqs of messages that `maxage` has passed and no write has freed yet: reads do not show them. In ascending order.
+    /// Returns the seqs, in ascending order, of messages older than `maxage` that no write has freed yet: reads hide them.
     ///
-    /// Cost: O(1) where there are none; else O(messages) headers.
+    /// Cost: O(1) if there are none; else O(messages) headers.
     #[inline]
     pub fn hidden(&self, window: Window<'_>) -> Vec<u64> {
         if self.oldest_time_ms >= window.passed_before_ms() {

@@ -1,4 +1,4 @@
-//! Appending: the open chunk fills up, is sealed and, later, compressed.
+//! Appending: the open chunk fills up, is sealed and is compressed later.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use super::record::{Base as ChunkBase, Entry};
 use super::shared::Shared;
 
 impl Log {
-    /// Appends a record whose seq is above all others. A chunk that is sealed by it and holds at least `compress_after_bytes` may
-    /// be compressed later; 0 is never.
+    /// Appends a record whose seq is greater than all others. If this seals a chunk with at least `compress_after_bytes` of bodies, that
+    /// may be
+    /// compressed later; 0 is never.
     ///
-    /// Cost: O(bytes of the record), sealing and compression spread over the chunk's records.
+    /// Cost: O(bytes of the record), with sealing and compression amortised over the chunk's records.
     pub fn push(&mut self, entry: &Entry<'_>, compress_after_bytes: u32) {
         debug_assert!(
             !self.may_hold_after(entry.seq - 1),
@@ -100,7 +101,7 @@ impl Log {
             self.heap_bytes += chunk.heap_bytes() + size_of::<Arc<Chunk>>();
             sealed.back.push_back(Arc::new(chunk));
         }
-        // After a large message the chunk before may not have been compressed yet.
+        // A large message may have left the chunk before it uncompressed.
         if let Some(older) = sealed.back.len().checked_sub(2) {
             self.compress_back(older, compress_after_bytes);
         }
@@ -112,7 +113,7 @@ impl Log {
         }
     }
 
-    /// Compresses a chunk of `back`. A first chunk that is being trimmed is left alone: it is about to go.
+    /// Compresses a chunk of `back`, but not a first chunk that is being trimmed: it will be dropped soon.
     fn compress_back(&mut self, number: usize, compress_after_bytes: u32) {
         let Some(sealed) = &mut self.sealed else { return };
         let is_first = sealed.front.is_empty() && sealed.segments.is_empty() && number == 0;
@@ -142,8 +143,9 @@ fn compress(chunk: &mut Arc<Chunk>, compress_after_bytes: u32) {
     }
 }
 
-/// Grows by the allocator's size classes, so that little of a chunk stands empty. The chunks after a log's first are about to be filled
-/// and grow in fewer steps: each costs as much as a tenth of an append.
+/// Grows a buffer by the allocator's size classes, so that little of a chunk is unused. The chunks after a log's first will fill up, so
+/// they
+/// grow in fewer steps: each step costs a tenth of an append.
 #[inline(never)]
 fn reserve(bytes: &mut Vec<u8>, more: usize, is_sure_to_fill: bool) {
     let needed = bytes.len() + more;

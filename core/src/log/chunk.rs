@@ -1,5 +1,4 @@
-//! A sealed chunk: a run of records that never changes again, shared by reference count between a session, its copies and its
-//! snapshots.
+//! A sealed chunk: an immutable run of records, shared by reference count between a session, its copies and its snapshots.
 //!
 //! ```text
 //!          data (one allocation)
@@ -10,7 +9,7 @@
 //! 0               heads_bytes                          data.len()
 //! ```
 //!
-//! Only the bodies are compressed, as one run: neighbours in a conversation repeat each other, single messages do not.
+//! Only the bodies are compressed, as one block: neighbouring messages repeat each other, single messages compress badly.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,16 +17,16 @@ use std::sync::Arc;
 use super::record::{self, Base, Head};
 use super::shared::Shared;
 
-/// A chunk is sealed before its headers and bodies outgrow this, which is one of the allocator's size classes.
+/// A chunk is sealed before its headers and bodies exceed this, which is one of the allocator's size classes.
 ///
 /// (Small in unit tests, so that they see many chunks.)
 pub(super) const CHUNK_BYTES: usize = if cfg!(test) { 320 } else { 4096 };
 
-/// The newest sealed chunk is compressed when the open one, behind it, holds this many bytes of bodies. So the newest 2.5 to 6.5 kB of a log
-/// stand plain; on recorded conversations, later and less saves less memory, and earlier makes the newest messages dear to read.
+/// The newest sealed chunk is compressed once the open chunk after it holds this many bytes of bodies, so the newest 2.5 to 6.5 kB of a log
+/// stay plain. Measured on recorded conversations: more saves less memory, less makes the newest messages expensive to read.
 pub(super) const PLAIN_BYTES: usize = CHUNK_BYTES * 5 / 8;
 
-/// What the fields of a chunk and its reference count take beside `data`.
+/// The bytes of a chunk's fields and its reference count, in addition to `data`.
 pub(super) const CHUNK_OVERHEAD_BYTES: usize = size_of::<Chunk>() + 16;
 
 #[derive(Debug)]
@@ -36,11 +35,11 @@ pub(super) struct Chunk {
     pub last_seq: u64,
     pub min_time_ms: i64,
     pub max_time_ms: i64,
-    /// One bit for each call hash in the chunk: an answer's call is not searched for where it cannot be.
+    /// One bit for each call hash in the chunk: searches for an answer's call skip chunks that cannot contain it.
     pub calls_bloom: u64,
     pub count: u32,
     heads_bytes: u32,
-    /// The bodies' bytes before compression, shared ones not counted.
+    /// Size of the bodies before compression, without shared ones.
     bodies_bytes: u32,
     pub packing: Packing,
     data: Box<[u8]>,
@@ -50,7 +49,7 @@ pub(super) struct Chunk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packing {
     Plain,
-    /// Plain, and compression was tried and did not pay.
+    /// Plain: compression was tried and saved too little.
     Incompressible,
     Lz4,
 }
@@ -95,8 +94,8 @@ pub(super) fn bloom_bit(call_hash: u32) -> u64 {
     1 << (call_hash & 63)
 }
 
-/// What compression works in. One a thread is kept: to make one costs a tenth of what compressing a chunk does. Nothing in it
-/// outlives a call but its room.
+/// Working memory for compression, one per thread: allocating it costs a tenth of compressing a chunk. Only its capacity is kept between
+/// calls.
 #[derive(Default)]
 struct Press {
     out: Vec<u8>,
@@ -127,7 +126,7 @@ impl Chunk {
         }
     }
 
-    /// The same records with their bodies as one LZ4 run, if that takes at most 7/8 of their bytes.
+    /// Returns the same records with their bodies as one LZ4 block, if that takes at most 7/8 of their bytes.
     pub fn compressed(&self) -> Option<Chunk> {
         let (heads, bodies) = self.parts();
         let pack = |press: &mut Press| {
@@ -151,7 +150,7 @@ impl Chunk {
         })
     }
 
-    /// A chunk of what `decode`d from a payload; nothing of it is trusted before [`Chunk::check`].
+    /// Makes a chunk from what a payload holds; it must be validated by [`Chunk::check`] before use.
     pub fn from_parts(parts: ChunkParts<'_>) -> Option<Chunk> {
         let heads_bytes = u32::try_from(parts.heads.len()).ok()?;
         let mut data = Vec::with_capacity(parts.heads.len() + parts.bodies.len());
@@ -216,13 +215,13 @@ impl Chunk {
         }
     }
 
-    /// Gives the chunk's bytes to `relocate`, which may put them elsewhere.
+    /// Passes the chunk's bytes to `relocate`, which may move them.
     pub fn relocate(&mut self, relocate: &mut dyn FnMut(Box<[u8]>) -> Box<[u8]>) {
         self.data = relocate(std::mem::take(&mut self.data));
     }
 }
 
-/// What a payload says of one chunk.
+/// The fields of one chunk in a payload.
 pub(crate) struct ChunkParts<'a> {
     pub base: Base,
     pub heads: &'a [u8],
@@ -232,14 +231,14 @@ pub(crate) struct ChunkParts<'a> {
     pub shared: Vec<Shared>,
 }
 
-/// The live records of one chunk, open or sealed, to be read.
+/// A view of the live records of one chunk, open or sealed.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub base: Base,
-    /// From the first live header on.
+    /// The headers from the first live one on.
     pub heads: &'a [u8],
     pub bodies: Bodies<'a>,
-    /// Where the first live body begins among the bodies.
+    /// The offset of the first live body among the bodies.
     pub body_at: usize,
     pub count: u32,
     pub shared: &'a [Shared],
@@ -263,7 +262,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The chunk's bodies, plain; `scratch` takes them if they have to be decompressed.
+    /// Returns the chunk's bodies, decompressed into `scratch` if necessary.
     #[inline]
     pub fn plain_bodies<'s>(&self, scratch: &'s mut Vec<u8>) -> &'s [u8]
     where
@@ -282,13 +281,13 @@ impl<'a> View<'a> {
     pub fn unpack(&self, scratch: &mut Vec<u8>) {
         if let Bodies::Lz4 { block, bytes } = self.bodies {
             scratch.resize(bytes, 0);
-            // Checked when the chunk came in; a failure here would show as empty bodies, not as a crash.
+            // Validated when the chunk was loaded; a failure here would give empty bodies rather than a crash.
             let written = lz4_flex::block::decompress_into(block, scratch).unwrap_or(0);
             scratch.truncate(written);
         }
     }
 
-    /// One body, given the chunk's plain bodies and where this one begins.
+    /// Returns one body, given the chunk's plain bodies and the offset of this one.
     #[inline]
     pub fn body<'s>(&self, head: &Head<'_>, body_at: usize, plain: &'s [u8]) -> &'s [u8]
     where
@@ -301,7 +300,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Walks headers, oldest first. Ends early at bytes that are no header.
+/// Iterates over headers, oldest first. Ends early at bytes that are not a header.
 pub(super) struct Heads<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -321,7 +320,7 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// Where the body of the header that was read last begins.
+    /// Returns the offset of the body that belongs to the last header read.
     #[inline]
     pub fn body_at(&self) -> usize {
         self.body_at
@@ -336,7 +335,7 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// Goes to the first record whose seq is at least `seq`, looking at no more of the headers than that takes.
+    /// Moves to the first record whose seq is at least `seq`, parsing no more of the headers than that needs.
     #[inline]
     pub fn skip_before(&mut self, seq: u64) {
         let mut at = self.at;
@@ -348,7 +347,7 @@ impl<'a> Heads<'a> {
         }
     }
 
-    /// Where the next header, and the next body, begin.
+    /// Returns the offsets of the next header and the next body.
     #[inline]
     pub fn next_at(&self) -> (usize, usize) {
         (self.at, self.next_body_at)
@@ -369,7 +368,7 @@ impl<'a> Iterator for Heads<'a> {
     }
 }
 
-/// `SEGMENT_CHUNKS` sealed chunks under one reference, so that sharing a long log costs a reference for each 64 chunks of it.
+/// `SEGMENT_CHUNKS` sealed chunks under one reference, so that sharing a long log costs one reference for each 64 chunks.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub chunks: Box<[Arc<Chunk>]>,

@@ -1,4 +1,4 @@
-//! Finding the place of an index, a seq or a call.
+//! Finding the position of an index, a seq or a call.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use super::parts::{Log, Position};
 use super::record::Head;
 
 impl Log {
-    /// The place of the `index`-th live record, counted from 0; past the end if there are not so many.
+    /// Returns the position of the `index`-th live record, counted from 0; past the end if there are fewer.
     ///
     /// Cost: O(segments + 192), from the nearer end.
     pub fn position_of_index(&self, index: u64) -> Position {
@@ -56,13 +56,13 @@ impl Log {
         }
     }
 
-    /// False says that no record's seq is above this one. Cost: O(1).
+    /// Returns false if certainly no record has a greater seq. Cost: O(1).
     #[inline]
     pub fn may_hold_after(&self, seq: u64) -> bool {
         self.count > 0 && self.last_seq_of(self.chunks() - 1) > seq
     }
 
-    /// The first chunk that holds a record whose seq is at least `seq`; past the end if there is none. Cost: O(log chunks).
+    /// Returns the first chunk with a record whose seq is at least `seq`; past the end if there is none. Cost: O(log chunks).
     pub(super) fn chunk_of_seq(&self, seq: u64) -> usize {
         let mut low = 0;
         let mut high = self.chunks();
@@ -77,7 +77,7 @@ impl Log {
         low
     }
 
-    /// The place of the first live record whose seq is at least `seq`. Cost: O(log chunks + records of a chunk).
+    /// Returns the position of the first live record whose seq is at least `seq`. Cost: O(log chunks + records of a chunk).
     pub fn position_of_seq(&self, seq: u64) -> Position {
         let chunk = self.chunk_of_seq(seq);
         if chunk == self.chunks() {
@@ -87,7 +87,7 @@ impl Log {
         Position { chunk, record }
     }
 
-    /// The record of that seq, with its body copied out.
+    /// Returns what `read` makes of the record with this seq and its body; `None` if there is no such record.
     pub fn get<T>(&self, seq: u64, read: impl FnOnce(&Head<'_>, &[u8]) -> T) -> Option<T> {
         let mut read = Some(read);
         let flow = self.scan_from_seq(seq, |head, body| match read.take() {
@@ -100,10 +100,9 @@ impl Log {
         }
     }
 
-    /// The newest record that makes a call of that id.
+    /// Returns seq and exchange of the newest record that makes a call with this id.
     ///
-    /// Cost: O(1) where the call stands near the end, as it does; else O(chunks), of which only those are read whose call hashes may
-    /// hold it.
+    /// Cost: O(1) if the call is near the end, as is usual; else O(chunks), of which only those are read whose call hashes may contain it.
     pub fn find_call(&self, id: &str, hash: u32) -> Option<(u64, u64)> {
         let bit = bloom_bit(hash);
         let mut scratch = Vec::new();
@@ -122,7 +121,7 @@ impl Log {
             if candidates.is_empty() {
                 continue;
             }
-            // Hashes may be equal where ids are not; the body decides.
+            // Different ids may have equal hashes; the body decides.
             let plain = view.plain_bodies(&mut scratch);
             for (head, body_at) in candidates.iter().rev() {
                 if crate::body::calls_of(view.body(head, *body_at, plain))

@@ -1,4 +1,4 @@
-//! What must hold of a log at any moment, said once, for the tests to ask after each of their steps.
+//! The invariants of a log, for tests to check after every operation.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::parts::{Log, Position, Sealed};
 use super::shared::Shared;
 
 impl Log {
-    /// Panics where the log does not hold together.
+    /// Panics if an invariant is violated.
     pub(crate) fn check_invariants(&self) {
         let (mut count, mut tokens, mut body_bytes, mut last_seq) = (0, 0, 0, 0);
         for chunk in 0..self.chunks() {
@@ -68,7 +68,7 @@ impl Log {
         assert_eq!(bodies, self.count, "a scan gives every record");
     }
 
-    /// The heap bytes counted anew.
+    /// Recomputes the heap bytes.
     fn counted_heap_bytes(&self) -> usize {
         let open = self.open.as_ref().map_or(0, |open| open.heap_bytes());
         let sealed = self.sealed.as_ref().map_or(0, |sealed| {

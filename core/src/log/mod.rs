@@ -9,14 +9,14 @@
 //!    ^ head: the first chunk's dead records are skipped       ^ LZ4 but for the newest
 //! ```
 //!
-//! - Appends go to the open chunk, which is plain and belongs to this log alone. When it is full it is sealed: immutable, shared
-//!   by reference count with copies of the log. It is compressed when enough newer bytes stand plain behind it.
-//! - Trimming moves the head past records and drops a chunk when its last record is passed; a plain first chunk that is more
-//!   than half dead is cut to what lives.
-//! - Copying a log copies the open chunk and one reference for each segment and each chunk in front and back: its cost does not
-//!   grow with the bytes.
+//! - Appends go to the open chunk, which is plain and belongs to this log alone. When it is full it is sealed: immutable, and shared
+//!   by reference count with copies of the log. It is compressed once enough newer bytes have been appended after it.
+//! - Trimming moves the head past records and drops a chunk when its last record is passed; a plain first chunk of which more
+//!   than half is dead is cut to its live records.
+//! - Copying a log copies the open chunk and one reference for each segment and each chunk in front and back: the cost does not
+//!   depend on the size of the messages.
 //!
-//! Seqs grow along the log, times need not.
+//! Seqs increase along the log; times need not.
 
 mod append;
 mod chunk;

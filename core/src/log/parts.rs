@@ -1,4 +1,4 @@
-//! What a log is made of, and its chunks by number.
+//! The parts of a log, and access to its chunks by number.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -18,11 +18,11 @@ pub struct Log {
     pub(super) count: u64,
     pub(super) tokens: u64,
     pub(super) body_bytes: u64,
-    /// Heap bytes of the chunks, kept up to date with every change: see [`Log::heap_bytes`].
+    /// Heap bytes of the chunks, updated with every change: see [`Log::heap_bytes`].
     pub(super) heap_bytes: usize,
 }
 
-/// How far the first chunk is dead.
+/// How much of the first chunk is dead.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Trimmed {
     pub(super) records: u32,
@@ -55,7 +55,7 @@ impl Open {
     }
 }
 
-/// The oldest record of a log, as far as trimming goes by it.
+/// The fields of a log's oldest record that trimming needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Front {
     pub seq: u64,
@@ -68,7 +68,7 @@ pub struct Front {
     pub(super) is_last_of_chunk: bool,
 }
 
-/// A place in a log: a record of a chunk, both counted from the oldest live one.
+/// A position in a log: a chunk and a record in it, both counted from the oldest live one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     pub(super) chunk: usize,
@@ -118,20 +118,20 @@ impl Log {
         self.tokens
     }
 
-    /// The bytes of all live bodies as they came in.
+    /// Returns the size of all live bodies, uncompressed.
     #[inline]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// What the log holds on the heap, sealed chunks counted in full also where others share them, bodies that stand once in the
-    /// process by their reference only.
+    /// Returns the heap bytes of the log. Sealed chunks count in full even if others share them; of a shared body only the reference
+    /// counts.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
         self.heap_bytes
     }
 
-    /// Chunks, the open one included.
+    /// Returns the number of chunks, including the open one.
     #[inline]
     pub fn chunks(&self) -> usize {
         self.sealed.as_ref().map_or(0, |sealed| sealed.len()) + usize::from(self.open.is_some())
@@ -197,7 +197,8 @@ impl Log {
             .unwrap_or(0)
     }
 
-    /// False says that no record of the chunk is from between these times. (Its earliest and latest may be those of records that are dead.)
+    /// Returns false if certainly no record of the chunk is between these times. (Its earliest and latest time may be those of dead
+    /// records.)
     pub(super) fn may_hold_time(&self, chunk: usize, times: &RangeInclusive<i64>) -> bool {
         self.summary_of(
             chunk,
@@ -207,11 +208,11 @@ impl Log {
         .is_some_and(|(min_time_ms, max_time_ms)| min_time_ms <= *times.end() && *times.start() <= max_time_ms)
     }
 
-    /// The segment that begins at this chunk number.
+    /// Returns the segment that begins at this chunk number.
     pub(super) fn segment_at(&self, chunk: usize) -> Option<&Segment> {
         let sealed = self.sealed.as_ref()?;
         let offset = chunk.checked_sub(sealed.front.len())?;
-        // A first chunk with dead records counts them in its segment; it is looked at by itself.
+        // Counts in a segment include the dead records of a first chunk, so that chunk is read on its own.
         if offset % SEGMENT_CHUNKS != 0 || (chunk == 0 && self.head.records > 0) {
             return None;
         }
@@ -220,7 +221,7 @@ impl Log {
 }
 
 impl Open {
-    /// Forgets the dead records before the log's head.
+    /// Removes the dead records before the log's head.
     pub(super) fn drop_dead(&mut self, head: &mut Trimmed) {
         self.heads.drain(..head.heads_bytes as usize);
         self.bodies.drain(..head.bodies_bytes as usize);
@@ -249,14 +250,14 @@ impl Sealed {
         }
     }
 
-    /// The slot of a chunk. A segment that others share is copied first: its chunks stay shared.
+    /// Returns the slot of a chunk. If others share its segment, the segment is copied first; its chunks stay shared.
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut Arc<Chunk>> {
         let Some(number) = number.checked_sub(self.front.len()) else {
             return self.front.get_mut(number);
         };
         match number.checked_sub(self.segments.len() * SEGMENT_CHUNKS) {
             Some(number) => self.back.get_mut(number),
-            // Only a segment of this log's own: memory that others read is not moved under them.
+            // Only if the segment belongs to this log alone: memory that others read must not move.
             None => Arc::get_mut(&mut self.segments[number / SEGMENT_CHUNKS])
                 .map(|segment| &mut segment.chunks[number % SEGMENT_CHUNKS]),
         }

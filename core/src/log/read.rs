@@ -1,4 +1,4 @@
-//! Reading: scans in either direction, and bodies that are unpacked when they are asked for.
+//! Reading: scans in both directions, with bodies that are decompressed on demand.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -9,7 +9,7 @@ use super::parts::{Log, Position};
 use super::record::Head;
 
 impl Log {
-    /// Gives every record from `from` on, oldest first, until told to stop.
+    /// Calls `each` with every record from `from` on, oldest first, until it breaks.
     #[inline]
     pub fn scan<B>(
         &self,
@@ -19,7 +19,8 @@ impl Log {
         self.scan_where(from.chunk, |records| records.skip_records(from.record), |_| true, each)
     }
 
-    /// Gives every record whose seq is at least `seq`, oldest first, until told to stop. Cost: O(log chunks + records of a chunk + given).
+    /// Calls `each` with every record whose seq is at least `seq`, oldest first, until it breaks. Cost: O(log chunks + records of a chunk +
+    /// given).
     #[inline]
     pub fn scan_from_seq<B>(
         &self,
@@ -34,9 +35,9 @@ impl Log {
         )
     }
 
-    /// Gives every record from between these times, both included, in the order of the seqs or against it, until told to stop.
+    /// Calls `each` with every record between these times, both included, in ascending or descending order of seqs, until it breaks.
     ///
-    /// Cost: O(chunks + records of the chunks whose times reach into these).
+    /// Cost: O(chunks + records of the chunks whose times overlap).
     pub fn scan_times<B>(
         &self,
         times: &RangeInclusive<i64>,
@@ -79,7 +80,7 @@ impl Log {
         ControlFlow::Continue(())
     }
 
-    /// Gives every record before `end`, newest first, until told to stop. Bodies that are not asked for are not read.
+    /// Calls `each` with every record before `end`, newest first, until it breaks. Reads only the bodies that `each` asks for.
     pub fn scan_rev<B>(
         &self,
         end: Position,
@@ -117,11 +118,11 @@ impl Log {
     }
 }
 
-/// A body that is fetched, and its chunk decompressed, only when it is asked for.
+/// A body that is read, and whose chunk is decompressed, only on demand.
 pub struct Body<'a> {
     pub(super) view: View<'a>,
     pub(super) scratch: &'a mut Vec<u8>,
-    /// The scratch holds this chunk's bodies.
+    /// Whether the scratch buffer holds this chunk's bodies.
     unpacked: bool,
     pub(super) bytes: u32,
     pub(super) shared: Option<u32>,
@@ -129,7 +130,7 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// None of the chunk's yet.
+    /// Makes a reader for a chunk's bodies; `point_to` then selects one.
     #[inline(always)]
     pub(super) fn of(view: View<'a>, scratch: &'a mut Vec<u8>) -> Self {
         Body {

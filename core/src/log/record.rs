@@ -1,5 +1,5 @@
-//! One record's header. Headers and bodies of a chunk stand apart, so that what goes by headers alone (trimming, filters, the
-//! window) reads no body and decompresses nothing.
+//! The header of one record. A chunk stores headers and bodies separately, so that work on headers alone (trimming, filters, the window)
+//! reads no body and decompresses nothing.
 //!
 //! ```text
 //!  flags   seq-first  time-base  body bytes  [tokens]  [name]       [seq-root]  [calls]            [shared]
@@ -12,7 +12,7 @@
 //!  flags: bits 0-2 role (0 user, 1 assistant, 2 system, 3 tool, 4 developer, 5 other, 6 named in the record)
 //!         bit 3  belongs to the exchange whose call has seq `root`
 //!         bit 4  makes tool calls; the hashes of their ids follow
-//!         bit 5  the body stands in the chunk's list of shared bodies, not in its bytes
+//!         bit 5  the body is in the chunk's list of shared bodies, not in its bytes
 //!         bit 6  tokens were given; else they are a quarter of the body's bytes, rounded up
 //!         bit 7  0
 //! ```
@@ -30,7 +30,7 @@ const SHARED: u8 = 1 << 5;
 const TOKENS: u8 = 1 << 6;
 const RESERVED: u8 = 1 << 7;
 
-/// What a record says beside its body.
+/// The fields of a record's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head<'a> {
     pub seq: u64,
@@ -38,15 +38,15 @@ pub struct Head<'a> {
     pub tokens: u32,
     pub body_bytes: u32,
     pub role: Role<'a>,
-    /// The seq of the call whose exchange this record belongs to; `None` if it stands for itself.
+    /// The seq of the call whose exchange this record belongs to; `None` if it begins an exchange itself.
     pub root: Option<u64>,
     pub calls: CallHashes<'a>,
-    /// The place of the body among the chunk's shared ones.
+    /// Index of the body in the chunk's list of shared bodies.
     pub(super) shared: Option<u32>,
 }
 
 impl Head<'_> {
-    /// The seq of the exchange's first message: what the exchange is known by.
+    /// Returns the seq of the exchange's first message, which identifies the exchange.
     #[inline]
     pub fn exchange(&self) -> u64 {
         self.root.unwrap_or(self.seq)
@@ -58,7 +58,7 @@ impl Head<'_> {
     }
 }
 
-/// The hashes of the call ids that a message makes, as they stand in the record.
+/// The hashes of the call ids that a message makes, encoded as in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallHashes<'a> {
     bytes: &'a [u8],
@@ -74,7 +74,7 @@ impl<'a> CallHashes<'a> {
     }
 }
 
-/// A record to be written.
+/// A record to write.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
     pub seq: u64,
@@ -86,7 +86,7 @@ pub struct Entry<'a> {
     pub body: &'a [u8],
 }
 
-/// Where a chunk's numbers count from.
+/// The base that a chunk's seqs and times are relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Base {
     pub seq: u64,
@@ -111,7 +111,7 @@ pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Op
         | flag(!entry.calls.is_empty(), CALLS)
         | flag(shared.is_some(), SHARED)
         | flag(explicit_tokens, TOKENS);
-    // What every header has is put together on the stack and written at once.
+    // The fields that every header has are assembled on the stack and written at once.
     let mut fixed = varint::Short::new(flags);
     fixed.put(entry.seq - base.seq);
     fixed.put(varint::zigzag(entry.time_ms.wrapping_sub(base.time_ms)));
@@ -122,7 +122,7 @@ pub(super) fn write(out: &mut Vec<u8>, base: Base, entry: &Entry<'_>, shared: Op
     }
 }
 
-/// What the flags say besides a common role.
+/// Writes the optional fields of a header, those that its flags announce.
 #[inline(never)]
 fn write_rest(out: &mut Vec<u8>, entry: &Entry<'_>, shared: Option<u32>, explicit_tokens: bool) {
     if explicit_tokens {
@@ -146,7 +146,7 @@ fn write_rest(out: &mut Vec<u8>, entry: &Entry<'_>, shared: Option<u32>, explici
     }
 }
 
-/// What trimming needs of a header.
+/// The fields of a header that trimming needs.
 pub(super) struct Brief {
     pub seq: u64,
     pub root: Option<u64>,
@@ -156,7 +156,7 @@ pub(super) struct Brief {
     pub is_shared: bool,
 }
 
-/// The same as [`read`] of what trimming needs. Most headers say no more than the four numbers every header has.
+/// Like [`read`], for the fields that trimming needs. Most headers have only the four numbers that every header has.
 #[inline(always)]
 pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
     let start = *at;
@@ -182,7 +182,7 @@ pub(super) fn read_brief(bytes: &[u8], at: &mut usize, base: Base) -> Option<Bri
 #[inline(never)]
 fn read_brief_of_any(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> {
     if bytes.get(*at) == Some(&ROLE_NAMED) {
-        // As events are: the name is passed over.
+        // A named role, as events have: the name is skipped.
         *at += 1;
         let seq = base.seq + varint::get(bytes, at)?;
         varint::skip(bytes, at)?;
@@ -209,7 +209,7 @@ fn read_brief_of_any(bytes: &[u8], at: &mut usize, base: Base) -> Option<Brief> 
     })
 }
 
-/// Reads the header at `at` and moves past it. `None` if the bytes are not a header: never so for bytes written here.
+/// Parses the header at `at` and moves past it. `None` if the bytes are not a header, which cannot happen for bytes written here.
 #[inline]
 pub(super) fn read<'a>(bytes: &'a [u8], at: &mut usize, base: Base) -> Option<Head<'a>> {
     let flags = *bytes.get(*at)?;

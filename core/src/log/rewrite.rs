@@ -1,4 +1,4 @@
-//! Changing what stands in the middle: chunks are written anew.
+//! Changing records in the middle of a log: their chunks are rewritten.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use super::record;
 use super::record::Entry;
 
 impl Log {
-    /// Removes the records of these seqs, which are in ascending order; returns how many stood there.
+    /// Removes the records with these seqs, in ascending order; returns how many existed.
     ///
-    /// Cost: O(records removed x bytes of a chunk): each chunk that holds one is written anew.
+    /// Cost: O(records removed x bytes of a chunk): each chunk that holds one is rewritten.
     pub fn remove(&mut self, seqs: &[u64]) -> u64 {
         let before = self.count;
         self.rewrite(seqs, &mut |_| None);
         before - self.count
     }
 
-    /// Puts another body in place of a record's, with the token count it is to have. Cost: O(bytes of a chunk).
+    /// Replaces a record's body and token count. Cost: O(bytes of a chunk).
     pub fn replace(&mut self, seq: u64, body: &[u8], tokens: u32) {
         self.rewrite(&[seq], &mut |_| Some((body, tokens)));
     }
 
-    /// Writes each chunk that holds one of `seqs` anew, without those records or with other bodies for them.
+    /// Rewrites each chunk that holds one of `seqs`, without those records or with other bodies for them.
     fn rewrite<'b>(&mut self, seqs: &[u64], replacement: &mut dyn FnMut(u64) -> Option<(&'b [u8], u32)>) {
         let mut rest = seqs;
         while let Some(&seq) = rest.first() {
@@ -79,7 +79,7 @@ impl Log {
                 calls: &calls,
                 body: kept.0,
             };
-            // A body that was shared stays so; one that is put in its place is this log's own.
+            // A kept body that was shared stays shared; a replacement belongs to this log alone.
             let index = head
                 .shared
                 .filter(|_| std::ptr::eq(kept.0, old))
@@ -97,7 +97,7 @@ impl Log {
         if !touched {
             return;
         }
-        // Seqs are searched for by the chunks' last ones, which must not move behind a neighbour's.
+        // Seqs are searched for by the last seq of each chunk, which must stay in order.
         summary.last_seq = self.last_seq_of(chunk);
         let was_lz4 = matches!(view.bodies, PackedBodies::Lz4 { .. });
         let removed = i64::from(view.count) - i64::from(summary.count);
@@ -131,7 +131,7 @@ impl Log {
         self.heap_bytes -= old.map_or(0, |old| old.heap_bytes());
     }
 
-    /// After a removal, the first chunk holds a live record again, or the log is empty.
+    /// Restores, after a removal, that the first chunk holds a live record or the log is empty.
     fn drop_empty_ends(&mut self) {
         if self.count == 0 || self.view(0).count == 0 {
             self.drop_first_chunk();

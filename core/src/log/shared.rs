@@ -1,11 +1,10 @@
-//! Bodies that many sessions repeat (a long system prompt, above all) are kept once in the process, by content, and reference
-//! counted.
+//! Bodies that many sessions repeat (above all a long system prompt) are stored once in the process, by content, and reference counted.
 //!
-//! A body is shared from its second sighting on: the first stays in its session's log, where it is compressed with its neighbours,
-//! and only its hash is remembered. So bodies that stand once cost nothing here, and n sessions that repeat one hold it twice.
+//! A body is shared from its second occurrence on: the first stays in its session's log, where it is compressed with its neighbours, and
+//! only its hash is remembered. So bodies that occur once cost nothing here, and n sessions that repeat one store it twice.
 //!
-//! This is the one place of the engine with state beside the values: a table behind a lock, because the last reference may be
-//! dropped on any thread. It is a cache of identity, never of content: what a session reads does not depend on it.
+//! This is the only global state of the engine: a table behind a lock, because the last reference may be dropped on any thread. What a
+//! session reads does not depend on it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,10 +13,10 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::text::hash::hash64;
 
-/// Shorter bodies are not worth a reference.
+/// Bodies shorter than this are not shared: the reference would cost too much.
 pub const MIN_SHARED_BYTES: usize = 512;
 
-/// How many hashes of single bodies are remembered, each in the one slot its hash chooses.
+/// Number of remembered hashes of bodies that occurred once, each in the slot its hash selects.
 const SEEN_SLOTS: usize = 1024;
 
 struct Table {
@@ -33,17 +32,17 @@ static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(|| {
 });
 
 fn table() -> MutexGuard<'static, Table> {
-    // Every change to the table is a single insert or remove: a panic in between leaves it whole.
+    // Every change to the table is a single insert or remove, so a panic in between leaves it consistent.
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A reference to a body that others may hold too.
+/// A reference to a body that may be shared.
 pub struct Shared {
     bytes: Arc<[u8]>,
 }
 
 impl Shared {
-    /// The shared copy of `body`, if it has been seen before.
+    /// Returns the shared copy of `body` if it has occurred before.
     pub fn find(body: &[u8]) -> Option<Self> {
         if body.len() < MIN_SHARED_BYTES {
             return None;
@@ -51,7 +50,7 @@ impl Shared {
         let hash = hash64(body);
         let mut table = table();
         if let Some(bytes) = table.bodies.get(&hash) {
-            // Two bodies of one hash: the second is simply not shared.
+            // Two bodies with equal hashes: the second is not shared.
             return (bytes.as_ref() == body).then(|| Shared {
                 bytes: Arc::clone(bytes),
             });
@@ -66,7 +65,7 @@ impl Shared {
         Some(Shared { bytes })
     }
 
-    /// A shared copy of `body`, whether it was seen before or not: what a payload says is shared stays so.
+    /// Returns a shared copy of `body` even at its first occurrence: what a payload stores as shared stays shared.
     pub fn adopt(body: &[u8]) -> Self {
         let hash = hash64(body);
         let mut table = table();
@@ -74,7 +73,8 @@ impl Shared {
             Some(bytes) if bytes.as_ref() == body => Shared {
                 bytes: Arc::clone(bytes),
             },
-            // Another body has the hash: this one stays out of the table. Its drop finds no second reference and leaves the other alone.
+            // Another body has the same hash: this one is kept out of the table. Its drop sees no second reference and leaves the other in
+            // place.
             Some(_) => Shared { bytes: Arc::from(body) },
             None => {
                 let bytes: Arc<[u8]> = Arc::from(body);
@@ -84,7 +84,7 @@ impl Shared {
         }
     }
 
-    /// Panics where the table does not know of this reference, or would forget the body while it is held.
+    /// Panics if the table does not contain this reference's body, or would drop it while it is in use.
     #[cfg(test)]
     pub fn check_invariants(&self) {
         let table = table();
@@ -113,8 +113,9 @@ impl Clone for Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let mut table = table();
-        // The table's own reference and this one: nobody is left who could make another. (Two references and neither in the table: a body
-        // that stayed out of it because of its hash.)
+        // Only the table's reference and this one are left, so nobody can make another. (Or the two references are to a body that is not in
+        // the
+        // table because of its hash.)
         if Arc::strong_count(&self.bytes) == 2 {
             let hash = hash64(&self.bytes);
             if table

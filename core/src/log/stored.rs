@@ -1,4 +1,4 @@
-//! What a payload keeps of a log, what is held in memory, and moving it there.
+//! Storing a log's chunks in a payload and loading them, memory use, and relocation.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -10,7 +10,7 @@ use super::record::{Base as ChunkBase, Head};
 use super::shared::Shared;
 
 impl Log {
-    /// What the log holds on the heap of chunks that are not in `seen`, which they are put into.
+    /// Returns the heap bytes of the chunks that are not in `seen`, and adds them to it.
     pub(crate) fn heap_bytes_unseen(&self, seen: &mut HashSet<usize>) -> usize {
         let mut bytes = self.open.as_ref().map_or(0, |open| open.heap_bytes());
         let Some(sealed) = &self.sealed else { return bytes };
@@ -32,7 +32,7 @@ impl Log {
         bytes + sealed.segments.len() * size_of::<Arc<Segment>>()
     }
 
-    /// Gives each chunk's live records as they are stored: what a payload keeps.
+    /// Passes each chunk's live records to `each` in the form that a payload stores.
     pub(crate) fn for_each_chunk<'s>(&'s self, mut each: impl FnMut(StoredChunk<'s>)) {
         let first_is_whole = self.head.heads_bytes == 0 && self.head.bodies_bytes == 0;
         for chunk in 0..self.chunks() {
@@ -62,8 +62,8 @@ impl Log {
         }
     }
 
-    /// Adds a chunk from a payload behind all others, after checking every header and body of it with `check`.
-    /// `body_at` is where the first body begins: a first chunk may have been trimmed.
+    /// Appends a chunk from a payload, after validating every header and body of it with `check`.
+    /// `body_at` is the offset of the first live body: a first chunk may have been trimmed.
     pub(crate) fn push_chunk(
         &mut self,
         parts: ChunkParts<'_>,
@@ -71,7 +71,7 @@ impl Log {
         segments: &mut TakenSegments,
         mut check: impl FnMut(&Head<'_>, &[u8]) -> bool,
     ) -> Option<TakenChunk> {
-        // LZ4 cannot expand beyond this: a larger claim is false, and no buffer is made for it.
+        // LZ4 cannot expand more than this: a larger claim is false, and no buffer is allocated for it.
         if parts.compressed && parts.bodies_bytes as usize > parts.bodies.len().saturating_mul(256) {
             return None;
         }
@@ -130,7 +130,7 @@ impl Log {
         Some(taken)
     }
 
-    /// Adds a chunk that another log has taken from the same payload. Its first body must begin at its beginning.
+    /// Appends a chunk that another log has loaded from the same payload. Its first body must be at offset 0.
     pub(crate) fn push_taken_chunk(&mut self, taken: &TakenChunk, segments: &mut TakenSegments) -> Option<()> {
         let last_seq = self.chunks().checked_sub(1).map(|last| self.last_seq_of(last));
         if last_seq.is_some_and(|last_seq| taken.first_seq <= last_seq) {
@@ -153,8 +153,9 @@ impl Log {
         Some(())
     }
 
-    /// Gives the bytes of sealed chunks `from..` that are this log's own, and the open chunk's, to `relocate`, which may put them elsewhere;
-    /// returns the chunk to go on with when `relocate` had enough, or `None` at the end.
+    /// Passes the bytes of the sealed chunks `from..from + chunks` that this log does not share to `relocate`, which may move them; returns
+    /// the
+    /// chunk to continue with, or `None` at the end.
     pub fn relocate(
         &mut self,
         from: usize,
@@ -176,7 +177,7 @@ impl Log {
     }
 }
 
-/// One chunk as [`Log::for_each_chunk`] shows it.
+/// One chunk as [`Log::for_each_chunk`] passes it.
 pub(crate) struct StoredChunk<'a> {
     pub base: ChunkBase,
     pub heads: &'a [u8],
@@ -185,11 +186,11 @@ pub(crate) struct StoredChunk<'a> {
     pub body_at: u32,
     pub compressed: bool,
     pub shared: &'a [Shared],
-    /// Where it stands in memory, if it is sealed and all of it is live: two logs that show the same share the chunk.
+    /// The address of the chunk, if it is sealed and all of it is live: logs with the same identity share the chunk.
     pub identity: Option<usize>,
 }
 
-/// A chunk that one log has taken from a payload, for others that share it.
+/// A chunk that one log has loaded from a payload, for others that share it.
 #[derive(Debug, Clone)]
 pub(crate) struct TakenChunk {
     pub(super) chunk: Arc<Chunk>,
@@ -198,8 +199,8 @@ pub(crate) struct TakenChunk {
     pub(super) body_bytes: u64,
 }
 
-/// The segments that logs of one payload are made of, so that those that share their chunks share them too: a reference a chunk and
-/// checkpoint would be many times the payload.
+/// The segments of the logs of one payload, so that logs that share chunks share segments too: one reference per chunk and checkpoint would
+/// take many times the size of the payload.
 #[derive(Debug, Default)]
 pub(crate) struct TakenSegments {
     by_first_chunk: HashMap<usize, Arc<Segment>>,

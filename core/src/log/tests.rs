@@ -5,7 +5,7 @@ use super::*;
 use crate::body::{call_hash, estimated_tokens, Role};
 use proptest::prelude::*;
 
-/// What a record is, kept the naive way.
+/// The expected content of a record.
 #[derive(Debug, Clone, PartialEq)]
 struct Kept {
     seq: u64,
@@ -293,7 +293,7 @@ fn trimming_a_small_window_keeps_the_log_small() {
 
 #[test]
 fn only_chunks_whose_times_reach_into_a_range_are_read() {
-    // A minute apart, and now and then one that comes two minutes late.
+    // A minute apart; every ninth is two minutes late.
     let time_ms = |seq: u64| 60_000 * (seq as i64 - if seq.is_multiple_of(9) { 2 } else { 0 });
     let mut log = Log::new();
     for seq in 1..=400 {

@@ -1,4 +1,4 @@
-//! Trimming: records go at either end.
+//! Trimming: dropping records at either end.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::parts::{Front, Log, Position, Sealed, Trimmed};
 use super::record;
 
 impl Log {
-    /// The oldest live record.
+    /// Returns the oldest live record.
     #[inline(always)]
     pub fn front(&self) -> Option<Front> {
         if self.count == 0 {
@@ -35,9 +35,9 @@ impl Log {
         })
     }
 
-    /// Drops the oldest live record, which `front` has just shown.
+    /// Drops the oldest live record, which must be `front`.
     ///
-    /// Cost: O(1), the cutting of a half-dead chunk spread over its records.
+    /// Cost: O(1), with the cutting of a half-dead chunk amortised over its records.
     #[inline(always)]
     pub fn drop_front(&mut self, front: &Front) {
         self.count -= 1;
@@ -53,10 +53,10 @@ impl Log {
         }
     }
 
-    /// The first chunk's records are all dead: drops it, and those after it that hold none.
+    /// Drops the first chunk, whose records are all dead, and those after it that hold none.
     pub(super) fn drop_first_chunk(&mut self) {
         if self.count == 0 {
-            // The open chunk's buffers go too: an emptied log costs nothing.
+            // Frees the open chunk's buffers too: an empty log uses no heap.
             self.clear();
             return;
         }
@@ -74,7 +74,7 @@ impl Log {
         }
     }
 
-    /// Cuts a plain first chunk that is this log's own down to its live records, when more than half of it is dead.
+    /// Cuts a plain first chunk that this log does not share to its live records, if more than half of it is dead.
     #[inline]
     fn cut_first_chunk(&mut self) {
         let Some(sealed) = &mut self.sealed else { return };
@@ -110,7 +110,7 @@ impl Log {
         self.head = Trimmed::default();
     }
 
-    /// Drops every record behind a seq; returns the greatest seq that went. Cost: O(records dropped + bytes of a chunk).
+    /// Drops every record after a seq; returns the greatest seq that was dropped. Cost: O(records dropped + bytes of a chunk).
     pub fn cut_after(&mut self, seq: u64) -> Option<u64> {
         let last = self.scan_rev(Position::END, |head, _| ControlFlow::Break(head.seq));
         let last_seq = last.break_value().filter(|last_seq| *last_seq > seq)?;

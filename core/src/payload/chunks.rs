@@ -1,4 +1,4 @@
-//! The chunks of logs as blobs of a payload, drawn in [`crate::payload`], and which of them checkpoints share.
+//! Encodes and decodes the chunks of logs as blobs of a payload, drawn in [`crate::payload`], including the chunks that checkpoints share.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::text::varint;
 
 const LZ4: u8 = 1;
 
-/// The numbers of the messages' chunks that are written: from 1 on, as they come.
+/// The numbers of the message chunks written so far, counted from 1.
 #[derive(Default)]
 pub(crate) struct ChunkNumbers {
     by_identity: HashMap<usize, u64>,
@@ -30,7 +30,7 @@ impl ChunkNumbers {
     }
 }
 
-/// A checkpoint's log as runs of chunks that stand before and of its own ones.
+/// Returns a checkpoint's log as runs of chunks that were written before and of its own ones.
 pub(crate) fn chunk_runs<'a>(
     log: &'a Log,
     numbers: &mut ChunkNumbers,
@@ -72,9 +72,9 @@ pub(crate) fn write_chunk(bytes: &mut Vec<u8>, chunk: &StoredChunk<'_>) {
 /// Reads logs, blob by blob.
 pub(crate) struct ChunkReader<'n, N> {
     next: &'n mut N,
-    /// The session's last seq.
+    /// The last seq of the session.
     session_seq: u64,
-    /// The messages' chunks so far, in the order of their numbers; of one that begins with dead bytes nothing.
+    /// The message chunks loaded so far, in the order of their numbers; `None` for one that begins with dead bytes.
     taken: Vec<Option<TakenChunk>>,
     segments: TakenSegments,
 }
@@ -91,9 +91,9 @@ impl<'n, N> ChunkReader<'n, N> {
 }
 
 impl<N: FnMut() -> Option<B>, B: AsRef<[u8]>> ChunkReader<'_, N> {
-    /// Reads one log. `check` says whether a body may stand in it; `is_message` that checkpoints may share its chunks.
+    /// Decodes one log. `check` validates a body; `is_message` says that checkpoints may share its chunks.
     pub fn log(&mut self, runs: &[ChunkRun], check: fn(&[u8]) -> bool, is_message: bool) -> Result<Log, PayloadError> {
-        const SPOILED: PayloadError = PayloadError("a chunk that does not hold together");
+        const SPOILED: PayloadError = PayloadError("an inconsistent chunk");
         let mut log = Log::new();
         for &ChunkRun(number, count) in runs {
             for i in 0..count {
@@ -101,7 +101,7 @@ impl<N: FnMut() -> Option<B>, B: AsRef<[u8]>> ChunkReader<'_, N> {
                     let index = usize::try_from(number - 1 + i).ok();
                     let taken = index
                         .and_then(|index| self.taken.get(index)?.as_ref())
-                        .ok_or(PayloadError("a chunk that is not there"))?;
+                        .ok_or(PayloadError("a reference to a chunk that does not exist"))?;
                     log.push_taken_chunk(taken, &mut self.segments).ok_or(SPOILED)?;
                     continue;
                 }
@@ -120,7 +120,7 @@ impl<N: FnMut() -> Option<B>, B: AsRef<[u8]>> ChunkReader<'_, N> {
     }
 }
 
-/// Adds a chunk to the log; whether all of it is live comes back with it.
+/// Appends a chunk to the log; returns it, and whether all of it is live.
 fn decode_chunk(
     log: &mut Log,
     blob: &[u8],

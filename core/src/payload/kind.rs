@@ -1,4 +1,5 @@
-//! Which type a payload is of. In an RDB the type's name says it; `SESSION.LOAD` is one command for all three, so the bytes say it too.
+//! Distinguishes the types of payload. In an RDB the type's name tells them apart; `SESSION.LOAD` is one command for all three, so the
+//! bytes must.
 //!
 //! ```text
 //!  a session        +---------------------------------+-------------+-----
@@ -9,8 +10,8 @@
 //!                   +------+------------------+-----------+-----
 //! ```
 //!
-//! A session's payload began with a length before there was anything to tell it from. That blob holds a format byte at least, so its length
-//! is never 0 and never begins with a zero byte: no session can be taken for something else.
+//! The format of sessions came first and begins with a length. Its first blob holds at least a format byte, so that length is never 0 and
+//! never begins with a zero byte: no other payload can be mistaken for a session's.
 
 use super::{take_sized, PayloadError};
 use crate::text::time::is_time;
@@ -18,10 +19,10 @@ use crate::text::{is_text, varint};
 
 const NOT_A_SESSION: u8 = 0;
 
-/// The format that is written. Every format ever written stays readable.
+/// The format that is written. Every older format stays readable.
 const FORMAT: u8 = 1;
 
-/// The types that the module's values are of.
+/// The types of the module's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadKind {
     Session,
@@ -30,7 +31,8 @@ pub enum PayloadKind {
 }
 
 impl PayloadKind {
-    /// What a whole payload claims to hold; its decoder says whether it does. `None` where there is nothing, or a kind that only a newer
+    /// Returns the type that a whole payload claims to be of; its decoder then validates it. `None` if it is empty or of a kind that only a
+    /// newer
     /// version knows.
     pub fn of(whole: &[u8]) -> Option<PayloadKind> {
         match whole {
@@ -43,12 +45,12 @@ impl PayloadKind {
     }
 }
 
-/// What a directory's payload begins with.
+/// The first bytes of a directory's payload.
 pub(crate) const DIRECTORY: [u8; 3] = [NOT_A_SESSION, b'D', FORMAT];
-/// What the payload of anchors begins with.
+/// The first bytes of the payload of anchors.
 pub(crate) const ANCHORS: [u8; 3] = [NOT_A_SESSION, b'A', FORMAT];
 
-/// Reads a payload from one end to the other. Every length is checked against the bytes there are.
+/// Reads a payload from start to end. Every length is checked against the bytes that are left.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -85,12 +87,12 @@ impl<'a> Reader<'a> {
         self.number().map(varint::unzigzag).filter(|time_ms| is_time(*time_ms))
     }
 
-    /// Bytes preceded by their length.
+    /// Reads bytes preceded by their length.
     pub fn sized(&mut self) -> Option<&'a [u8]> {
         take_sized(self.bytes, &mut self.at)
     }
 
-    /// The same that are UTF-8, 1 to 65,536 of them.
+    /// Reads a UTF-8 text of 1 to 65,536 bytes, preceded by its length.
     pub fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.sized()?).ok().filter(|text| is_text(text))
     }
@@ -104,13 +106,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes bytes as [`Reader::sized`] reads them.
+/// Writes bytes preceded by their length, as [`Reader::sized`] reads them.
 pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     varint::put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Writes a time as [`Reader::time_ms`] reads it.
+/// Writes a time, as [`Reader::time_ms`] reads it.
 pub(crate) fn put_time_ms(out: &mut Vec<u8>, time_ms: i64) {
     varint::put(out, varint::zigzag(time_ms));
 }
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(PayloadKind::of(&[]), None);
         assert_eq!(PayloadKind::of(&[0]), None);
         assert_eq!(PayloadKind::of(&[0, b'Z', 1]), None);
-        // No session's payload begins with an empty blob, however its length is written.
+        // A session's payload cannot begin with an empty blob, however its length is encoded.
         assert!(Session::decode_whole(&[0, 1]).is_err());
         assert!(Session::decode_whole(&[0x80, 0, 1]).is_err());
     }

@@ -1,4 +1,4 @@
-//! The bytes of a session outside of memory: RDB, `DUMP` and the AOF's `SESSION.LOAD` all hold these, and one decoder reads them.
+//! The serialised form of a session, the same for RDB, `DUMP` and the append-only file's `SESSION.LOAD`, with one decoder.
 //!
 //! ```text
 //!  payload = blob, blob, …            in an RDB each blob is a string of its own; in LOAD each is preceded by its length (varint)
@@ -19,14 +19,14 @@
 //!                 body at: where the first live body begins (a first chunk may have been trimmed)
 //! ```
 //!
-//! Sealed chunks are written as they are in memory, compressed or not. Nothing that is read is believed: every length is checked
-//! against the bytes there are before anything is made of it, every record and every body is read once, and the first thing that
-//! does not fit refuses the whole payload.
+//! Sealed chunks are written as they are in memory, compressed or not. The decoder trusts nothing: every length is checked against the
+//! bytes that are left before anything is allocated for it, every record and every body is parsed once, and the first error refuses the
+//! whole payload.
 
 //!
-//! What is written is not what is in memory: `formatN` has the rows of format N, each field with what it is where a payload does not say
-//! it. So a field can be added within a format; taking one away, or giving one another meaning, is a new format. Every format ever written
-//! stays readable: `testdata/` holds files of each, and a test reads them.
+//! The rows that are written are separate from the types in memory: `formatN` has the rows of format N, each field with its default. So a
+//! field can be added within a format; removing one or changing its meaning requires a new format. Every older format stays readable:
+//! `testdata/` holds files of each, and a test reads them.
 
 pub(crate) mod chunks;
 pub(crate) mod format1;
@@ -36,10 +36,10 @@ use std::fmt;
 
 use crate::text::varint;
 
-/// The format that is written. Every format ever written stays readable.
+/// The format that is written. Every older format stays readable.
 pub const FORMAT: u8 = 1;
 
-/// Counters stay far below where they would overflow.
+/// The maximum of counters, far below where they would overflow.
 pub(crate) const MAX_COUNTER: u64 = 1 << 62;
 
 /// Why a payload was refused.
@@ -54,7 +54,7 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-/// A length and as many bytes.
+/// Reads a length and as many bytes.
 pub(crate) fn take_sized<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let length = usize::try_from(varint::get(bytes, at)?).ok()?;
     let taken = bytes.get(*at..at.checked_add(length)?)?;

@@ -1,4 +1,4 @@
-//! Who works on a session and whose turn it is: [`crate::session::state::agents`] keeps it.
+//! The operations on agents and the lease; [`crate::session::state::agents`] stores them.
 
 use super::state::agents::{Agent, AgentsFull, Joined, Lease, LeaseHeld};
 use super::state::events::NewEvent;
@@ -14,31 +14,31 @@ pub const HANDOFF: &str = "handoff";
 pub struct HandedOff {
     /// The seq of the event that records it.
     pub event_seq: u64,
-    /// The new token of the lease that passed on; 0: there was none.
+    /// The new token of the lease that was passed on; 0 if no lease was.
     pub lease_token: u64,
 }
 
 impl Session {
-    /// By name.
+    /// Iterates over the agents in the order of their names.
     pub fn agents(&self) -> impl Iterator<Item = (&str, &Agent)> {
         self.cold
             .iter()
             .flat_map(|cold| cold.agents.by_name.iter().map(|(name, agent)| (name.as_str(), agent)))
     }
 
-    /// False says that there is no lease, without looking at a clock.
+    /// Returns false if the session certainly has no lease. Reads no clock.
     #[inline]
     pub fn may_be_leased(&self) -> bool {
         self.cold.is_some()
     }
 
-    /// The lease that lives at this time.
+    /// Returns the lease that has not expired at `now_ms`.
     pub fn living_lease(&self, now_ms: i64) -> Option<&Lease> {
         self.cold.as_ref()?.agents.living_lease(now_ms)
     }
 
-    /// Adds an agent. One that is known is seen again, which is no content, and its meta is replaced if one is given.
-    /// `limits_enforced` is false for what a primary has decided.
+    /// Adds an agent. For a known one it updates when it was last seen, which is not content, and replaces its meta if one is given.
+    /// `limits_enforced` is false when replaying what a primary has decided.
     pub fn join(
         &mut self,
         name: &str,
@@ -55,7 +55,7 @@ impl Session {
         })
     }
 
-    /// Removes an agent, and ends the lease if it holds it; false if there was neither.
+    /// Removes an agent, and ends the lease if the agent holds it. The result is false if it was no agent and held no lease.
     pub fn leave(&mut self, name: &str, now: Now) -> Written<bool> {
         let (left, held) = self
             .cold
@@ -68,8 +68,8 @@ impl Session {
         }
     }
 
-    /// Gives `name` the turn until `expires_at_ms`: a new token, or the one it has if it holds the turn already. `limits_enforced` is false
-    /// for what a primary has decided.
+    /// Gives `name` the lease until `expires_at_ms`: with a new fencing token, or with its present one if it holds the lease already.
+    /// `limits_enforced` is false when replaying what a primary has decided.
     pub fn lease(
         &mut self,
         name: &str,
@@ -82,7 +82,7 @@ impl Session {
         Ok(Written::beside_content(token))
     }
 
-    /// Ends the living lease of that token; false if there is no such.
+    /// Ends the unexpired lease with this token. The result is false if there is none.
     pub fn release(&mut self, token: u64, now_ms: i64) -> Written<bool> {
         let released = self
             .cold
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Records that `from` hands over to `to`; a living lease of `from` passes to `to` under a new token.
+    /// Records that `from` hands over to `to`; an unexpired lease of `from` passes to `to` with a new token.
     pub fn hand_off(&mut self, from: &str, to: &str, note: Option<&str>, now: Now) -> Written<HandedOff> {
         let mut change = b"{\"from\":".to_vec();
         json::write_string(&mut change, from);
@@ -118,7 +118,7 @@ impl Session {
         })
     }
 
-    /// A joined agent did something.
+    /// Updates when an agent was last seen, if it has joined.
     pub(super) fn see(&mut self, name: &str, now_ms: i64) {
         if let Some(cold) = &mut self.cold {
             cold.agents.see(name, now_ms);
@@ -197,7 +197,7 @@ mod tests {
         ) {
             const NAMES: [&str; 3] = ["a", "b", "c"];
             let mut session = session(0);
-            // The living lease by the rules: holder, token, expiry.
+            // The expected lease: holder, token, expiry.
             let mut model: Option<(usize, u64, i64)> = None;
             let (mut last_token, mut now_ms) = (0, START_MS);
             for (kind, who, ms, wait_ms) in steps {

@@ -1,4 +1,4 @@
-//! Making checkpoints, dropping them and coming back to one: [`crate::session::state::checkpoints`] keeps them.
+//! Making, dropping and restoring checkpoints; [`crate::session::state::checkpoints`] stores them.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -14,18 +14,18 @@ use crate::text::json::{self, Value};
 /// The type of the event that a restore records.
 pub const RESTORED: &str = "restored";
 
-/// A checkpoint to be made.
+/// A checkpoint to make.
 #[derive(Debug, Clone, Default)]
 pub struct NewCheckpoint<'a> {
     pub label: Option<&'a str>,
     pub outcome: Option<&'a str>,
-    /// The text of a JSON object; else the impacts of the events since the last checkpoint, merged.
+    /// The text of a JSON object; if `None`, the impacts of the events since the last checkpoint are merged.
     pub summary: Option<&'a str>,
-    /// Else the entities of the events since the last checkpoint.
+    /// If `None`, the entities of the events since the last checkpoint.
     pub refs: Option<Vec<&'a str>>,
     /// Drop the events since the last checkpoint.
     pub trim: bool,
-    /// The session takes no writes from now on.
+    /// Close the session: it takes no more writes.
     pub close: bool,
 }
 
@@ -34,12 +34,12 @@ pub struct NewCheckpoint<'a> {
 pub struct Restored {
     /// The seq of the event that records it.
     pub event_seq: u64,
-    /// The session's version since.
+    /// The session's version after the restore.
     pub version: u64,
 }
 
 impl Session {
-    /// Oldest first.
+    /// Returns the checkpoints, oldest first.
     pub fn checkpoints(&self) -> &[Arc<Checkpoint>] {
         self.cold.as_ref().map_or(&[], |cold| &cold.checkpoints.list)
     }
@@ -48,15 +48,15 @@ impl Session {
         self.cold.as_ref()?.checkpoints.get(id).map(Arc::as_ref)
     }
 
-    /// When the session was closed, if it was.
+    /// Returns when the session was closed, `None` if it is open.
     #[inline]
     pub fn closed_at_ms(&self) -> Option<i64> {
         self.cold.as_ref().and_then(|cold| cold.closed_at_ms)
     }
 
-    /// Makes a checkpoint and returns it. More than `max_checkpoints`: the oldest goes.
+    /// Makes a checkpoint and returns it. Beyond `max_checkpoints` the oldest is dropped.
     ///
-    /// Cost: O(segments of the log + agents + events since the last checkpoint), nothing of it growing with the messages' bytes.
+    /// Cost: O(segments of the log + agents + events since the last checkpoint), independent of the size of the messages.
     pub fn make_checkpoint(&mut self, new: &NewCheckpoint<'_>, now: Now) -> Written<Arc<Checkpoint>> {
         let passed = self.free_passed(now);
         let since = self.cold.as_ref().map_or(0, |cold| cold.checkpoints.last_id());
@@ -99,7 +99,7 @@ impl Session {
         self.written(checkpoint, now).after(passed)
     }
 
-    /// Drops checkpoints; returns how many were there.
+    /// Drops checkpoints; returns how many of these ids existed.
     pub fn drop_checkpoints(&mut self, ids: &[u64], now: Now) -> Written<u64> {
         let dropped = self
             .cold
@@ -111,7 +111,7 @@ impl Session {
         self.written(dropped, now)
     }
 
-    /// Brings back messages, entities, agents and state as they were, and records an event; `None` without such a checkpoint.
+    /// Restores messages, entities, agents and state from a checkpoint and records an event. Returns `None` if there is no such checkpoint.
     ///
     /// Cost: O(segments of the log + agents), with pinned roles O(messages) headers.
     pub fn restore(&mut self, id: u64, now: Now) -> Option<Written<Restored>> {
@@ -134,12 +134,12 @@ impl Session {
         Some(recorded.map(|event_seq| Restored { event_seq, version }))
     }
 
-    /// The entities and the impacts of the events after a seq, oldest first.
+    /// Returns the entities and the impacts of the events after a seq, oldest first.
     fn events_in_brief(&self, since: u64, now_ms: i64) -> (Vec<String>, Vec<Vec<u8>>) {
         let (mut entities, mut impacts) = (Vec::new(), Vec::new());
         let mut known = HashSet::new();
         self.scan_events(since + 1, now_ms, |_, body| {
-            // A key given twice counts as given last.
+            // Of a repeated key the last value counts.
             let mut impact = None;
             json::members(body.get(), |key, value| match value {
                 Value::Object(change) if key.is("changeInfo") => {
@@ -169,7 +169,7 @@ impl Session {
     }
 }
 
-/// `{"impacts":{…}}`: the top-level keys of all, later ones in place of earlier ones.
+/// Returns `{"impacts":{…}}` with the top-level keys of all impacts; a later value replaces an earlier one.
 fn merged(impacts: &[Vec<u8>]) -> String {
     let mut keys: Vec<(String, Vec<u8>, Vec<u8>)> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();

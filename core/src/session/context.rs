@@ -1,4 +1,4 @@
-//! What to send to the model now: `CONTEXT`.
+//! `CONTEXT`: selecting the messages to send to the model.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::state::Session;
 use crate::log::Body;
 
-/// Which messages to send to the model. 0 is no bound.
+/// Bounds of a selection; 0 is no bound.
 #[derive(Debug, Clone, Default)]
 pub struct ContextBounds<'a> {
     pub maxtokens: u64,
@@ -16,19 +16,19 @@ pub struct ContextBounds<'a> {
     pub roles: &'a [&'a str],
 }
 
-/// What [`Session::context`] chose.
+/// The selection that [`Session::context`] made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
-    /// Ascending.
+    /// Seqs in ascending order.
     pub seqs: Vec<u64>,
     pub tokens: u64,
-    /// Messages that match the roles and were left out.
+    /// Number of messages that match the roles but were left out.
     pub omitted: u64,
 }
 
 impl Session {
-    /// Chooses what to send to the model: pinned messages always, then whole exchanges from the newest back until the first that
-    /// does not fit; the newest comes even if it alone is over. Roles filter first.
+    /// Selects the messages to send to the model: all pinned messages, then whole exchanges from the newest backwards up to the first that
+    /// does not fit. The newest exchange is included even if it exceeds the bounds by itself. Roles filter first.
     ///
     /// Cost: O(messages chosen); with pins, roles or something hidden, O(messages) headers.
     pub fn context(&self, bounds: &ContextBounds<'_>, now_ms: i64) -> Context {
@@ -82,7 +82,7 @@ impl Session {
         chooser.context(omitted)
     }
 
-    /// What is chosen where nothing bounds it.
+    /// Selects all messages, for when no bound applies.
     fn everything(&self) -> Context {
         let sums = self.messages.sums();
         let mut seqs = Vec::with_capacity(sums.messages as usize);
@@ -105,7 +105,7 @@ impl Session {
             if head.exchange() == root {
                 newest.add(head.seq, head.tokens);
             }
-            // All of an exchange stands behind its first message.
+            // Everything else of the exchange comes after its first message.
             if head.seq == root {
                 return ControlFlow::Break(());
             }
@@ -113,7 +113,7 @@ impl Session {
         });
         let Some(newest_root) = newest_root else { return };
         chooser.take(&newest);
-        // Answers are met before their call: they wait for it.
+        // Scanning backwards, answers come before their call: they are collected here until it is reached.
         let mut waiting: BTreeMap<u64, ContextExchange> = BTreeMap::new();
         self.messages.scan_rev(u64::MAX, |head, _| {
             if head.exchange() == newest_root {
@@ -136,7 +136,7 @@ impl Session {
         });
     }
 
-    /// Gives the messages of these seqs, which are in ascending order.
+    /// Calls `each` with the messages of these seqs, which must be in ascending order.
     pub fn chosen(&self, seqs: &[u64], mut each: impl FnMut(&mut Body<'_>)) {
         let Some(&first) = seqs.first() else { return };
         let mut rest = seqs;

@@ -1,4 +1,4 @@
-//! What commands do with the messages of a session: [`crate::conversation`] keeps them under their window.
+//! The operations on the messages of a session; [`crate::conversation`] stores them and applies their window.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::conversation::{Evicted, Messages, NewMessage, Sums, Window};
 use crate::log::{Body, Head};
 use crate::text::is_text;
 
-/// One message of an append, as its body was read.
+/// One message to append, with the facts read from its body.
 #[derive(Debug)]
 pub struct Incoming<'a> {
     pub facts: Facts<'a>,
     pub body: &'a [u8],
-    /// Given with the command; else what the body says or its length suggests.
+    /// The token count given with the command; if `None`, the body's own or an estimate from its length is used.
     pub tokens: Option<u32>,
 }
 
@@ -31,7 +31,8 @@ impl Incoming<'_> {
 impl Session {
     // ---- writing ----------------------------------------------------------------------------------------------------
 
-    /// Appends messages, at least one, and applies the window. `maxlen` becomes the window's bound from now on. Returns the seq of the last.
+    /// Appends one or more messages and applies the window. `maxlen`, if given, becomes the window's bound. Returns the seq of the last
+    /// message.
     ///
     /// Cost: O(bytes + messages evicted); see [`Messages::evict`].
     #[inline]
@@ -51,14 +52,14 @@ impl Session {
         self.written_showing(self.last_seq, now, evicted)
     }
 
-    /// The same of one message, of which nothing is known but its body.
+    /// Appends one message without any options: the frequent case of [`Session::append`].
     #[inline(always)]
     pub fn append_one(&mut self, facts: &Facts<'_>, body: &[u8], now: Now) -> Written<u64> {
         self.add(facts, body, None, None, now);
         self.written(self.last_seq, now)
     }
 
-    /// Adds one message; the window is applied afterwards. `root` is the exchange that it belongs to, if that is known.
+    /// Adds one message without applying the window. `root` is the seq of the exchange that it belongs to, if known.
     #[inline(always)]
     pub(super) fn add(&mut self, facts: &Facts<'_>, body: &[u8], tokens: Option<u32>, root: Option<u64>, now: Now) {
         let message = NewMessage {
@@ -93,7 +94,8 @@ impl Session {
         }
     }
 
-    /// Removes the newest `count` messages and returns their bodies, newest first. (A call goes only with its answers: they are newer.)
+    /// Removes the newest `count` messages and returns their bodies, newest first. A call is never removed without its answers: they are
+    /// newer.
     pub fn pop(&mut self, count: u64, now: Now) -> Written<Vec<Vec<u8>>> {
         if count == 0 || self.message_count(now.now_ms) == 0 {
             return Written::nothing(Vec::new());
@@ -114,7 +116,7 @@ impl Session {
         self.written(bodies, now).after(passed)
     }
 
-    /// Removes these messages, calls with their answers. Unknown seqs are passed over.
+    /// Removes these messages, and with a call its answers. Ignores unknown seqs.
     pub fn remove(&mut self, seqs: &[u64], now: Now) -> Written<u64> {
         let seqs = self.visible(seqs, now.now_ms);
         let seqs = self.messages.with_answers(&seqs);
@@ -125,7 +127,9 @@ impl Session {
         self.written(count, now)
     }
 
-    /// Takes the content out of these messages, in checkpoints too; see [`redacted`] for what stays. Messages that read so already are not counted.
+    /// Removes the content of these messages, in checkpoints too; see [`redacted`] for what is kept. The result does not count messages
+    /// that are
+    /// unchanged by it.
     pub fn redact(&mut self, seqs: &[u64], reason: Option<&str>, now: Now) -> Written<u64> {
         let visible = self.visible(seqs, now.now_ms);
         let mut seqs = seqs.to_vec();
@@ -134,7 +138,7 @@ impl Session {
         let mut count = 0;
         for seq in seqs {
             let mut is_redacted = visible.contains(&seq) && redact_in(&mut self.messages, seq, reason);
-            // What a checkpoint could bring back has to go there too.
+            // A restore must not bring the content back.
             let checkpoints = self.cold.iter_mut().flat_map(|cold| &mut cold.checkpoints.list);
             for checkpoint in checkpoints {
                 is_redacted |= redact_in(&mut Arc::make_mut(checkpoint).snapshot.messages, seq, reason);
@@ -147,8 +151,8 @@ impl Session {
         self.written(count, now)
     }
 
-    /// Puts one message in place of everything up to `upto_seq`, at the seq of the last message it replaces. Pinned messages stay, and
-    /// the boundary moves back rather than split an exchange. Nothing to replace: nothing is inserted.
+    /// Replaces everything up to `upto_seq` with one message, at the seq of the last message it replaces. Pinned messages are kept, and the
+    /// boundary moves back rather than split an exchange. Inserts nothing if there is nothing to replace.
     pub fn compact(&mut self, upto_seq: u64, summary: &Incoming<'_>, now: Now) -> Written<u64> {
         let seqs = self.messages.compactable(upto_seq, self.window(now.now_ms));
         let Some(&seq) = seqs.last() else {
@@ -166,7 +170,7 @@ impl Session {
         self.written(seqs.len() as u64, now).after(passed)
     }
 
-    /// Removes all messages; returns how many a read would have shown.
+    /// Removes all messages; returns how many of them were visible to reads.
     pub fn clear(&mut self, now: Now) -> Written<u64> {
         if self.messages.is_empty() {
             return Written::nothing(0);
@@ -187,7 +191,7 @@ impl Session {
         }
     }
 
-    /// What a read does not show: see [`Messages::hidden`].
+    /// Returns the seqs that reads must not show: see [`Messages::hidden`].
     #[inline]
     pub(super) fn hidden(&self, now_ms: i64) -> Vec<u64> {
         self.messages.hidden(self.window(now_ms))
@@ -207,17 +211,17 @@ impl Session {
         self.messages.chunks()
     }
 
-    /// All messages that a read shows. Cost: O(1), with `maxage` O(messages) while some have passed and are not freed.
+    /// Returns the number of messages that reads show. Cost: O(1), with `maxage` O(messages) while expired messages are not yet freed.
     pub fn message_count(&self, now_ms: i64) -> u64 {
         self.messages.len() - self.hidden(now_ms).len() as u64
     }
 
-    /// What the window counts: everything that is not pinned or not. For tests and tools.
+    /// Returns what the window counts, over pinned and other messages together. For tests and tools.
     pub fn sums(&self) -> Sums {
         self.messages.sums()
     }
 
-    /// Gives every message that a read shows, oldest first, until told to stop.
+    /// Calls `each` with every message that reads show, oldest first, until it breaks.
     pub fn messages<B>(&self, now_ms: i64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>) -> ControlFlow<B>) {
         let hidden = self.hidden(now_ms);
         self.messages.scan(|head, body| {
@@ -228,7 +232,7 @@ impl Session {
         });
     }
 
-    /// Moves sealed chunks' bytes to where `relocate` puts them: see [`Log::relocate`].
+    /// Moves the bytes of sealed chunks to where `relocate` puts them: see [`Log::relocate`].
     pub fn relocate(
         &mut self,
         from: usize,

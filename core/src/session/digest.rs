@@ -1,4 +1,4 @@
-//! What `DEBUG DIGEST-VALUE` adds up: content, not how it came about.
+//! The content that `DEBUG DIGEST-VALUE` hashes, independent of how it is stored.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,12 +14,13 @@ use crate::conversation::Messages;
 use crate::limits::Limits;
 use crate::log::{Head, Log, Position};
 
-/// Takes the content part by part.
+/// Receives the content part by part.
 type Parts<'p> = &'p mut dyn FnMut(&[u8]);
 
 impl Session {
-    /// Gives the session's content part by part, the same for equal contents however they came about: not chunking, not
-    /// compression, not what is only derived.
+    /// Passes the session's content to `part`, piece by piece. Equal contents give equal parts: chunking, compression and derived values
+    /// are
+    /// not included.
     pub fn digest(&self, mut part: impl FnMut(&[u8])) {
         let part: Parts<'_> = &mut part;
         let Session {
@@ -157,7 +158,7 @@ fn digest_agents(agents: &BTreeMap<String, Agent>, part: Parts<'_>) {
 
 fn digest_checkpoint(checkpoint: &Checkpoint, session: Uuid, part: Parts<'_>) {
     part(b"checkpoint");
-    // Id, label, outcome, state, refs and summary are in what is shown.
+    // `json` contains id, label, outcome, state, refs and summary.
     part(&checkpoint.json(session));
     part(&checkpoint.time_ms.to_le_bytes());
     let Snapshot {
@@ -178,7 +179,7 @@ fn digest_messages(messages: &Messages, part: Parts<'_>) {
     });
 }
 
-/// A log that not every session has.
+/// Digests a log if it is not empty: not every session has one.
 fn digest_log(name: &str, log: &Log, part: Parts<'_>) {
     if log.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! A session as one JSON document: what `GET` replies.
+//! A session as one JSON document: the reply of `GET`.
 
 use std::ops::ControlFlow;
 
@@ -7,12 +7,12 @@ use crate::limits::Limits;
 use crate::text::{json, time};
 
 impl Session {
-    /// The document, with the newest `messages` bodies verbatim, oldest first. `expires_at_ms` is the key's.
+    /// Returns the document with the newest `messages` bodies verbatim, oldest first. `expires_at_ms` is the expiry of the key.
     ///
     /// Cost: O(bytes of the document).
     pub fn document(&self, messages: u64, expires_at_ms: Option<i64>, now_ms: i64) -> Vec<u8> {
         let shown = self.message_count(now_ms);
-        // One allocation where all is shown; a part's bytes are not known beforehand.
+        // One allocation if all bodies are included; the size of only some of them is not known beforehand.
         let bodies = if messages >= shown {
             self.sums().body_bytes + 2 * shown
         } else {
@@ -92,7 +92,7 @@ impl Session {
         out
     }
 
-    /// `,"limits":{…}`: every limit by its name; `pin`, the pinned roles, where there are any.
+    /// Appends `,"limits":{…}`: every limit under its name, and the pinned roles as `pin` if there are any.
     fn write_limits(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b",\"limits\":");
         let mut before = b'{';

@@ -1,11 +1,11 @@
-//! What commands do with the entities of a session: [`crate::session::state::entities`] keeps them.
+//! The operations on the entities of a session; [`crate::session::state::entities`] stores them.
 
 use super::state::entities::{Entity, Mention};
 use super::state::Session;
 use super::write::{Now, Written};
 
 impl Session {
-    /// From the most to the least recently mentioned.
+    /// Iterates over the entities from the most to the least recently mentioned.
     pub fn entities(&self) -> impl Iterator<Item = (&str, &Entity)> {
         self.cold.iter().flat_map(|cold| cold.entities.by_recency())
     }
@@ -14,7 +14,7 @@ impl Session {
         self.cold.as_ref()?.entities.get(id)
     }
 
-    /// Counts a mention of each, in this order; returns how many are new to the session.
+    /// Counts these mentions in this order; returns how many entities are new to the session.
     ///
     /// Cost: O(mentions x log entities).
     pub fn mention_entities(&mut self, mentions: &[Mention<'_>], now: Now) -> Written<u64> {
@@ -27,7 +27,7 @@ impl Session {
         self.written(new as u64, now)
     }
 
-    /// Forgets entities; returns how many were known.
+    /// Removes entities; returns how many of these ids existed.
     pub fn forget_entities(&mut self, ids: &[&str], now: Now) -> Written<u64> {
         let Some(cold) = &mut self.cold else {
             return Written::nothing(0);

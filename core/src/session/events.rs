@@ -1,4 +1,4 @@
-//! What commands do with the events of a session: [`crate::session::state::events`] keeps them.
+//! The operations on the events of a session; [`crate::session::state::events`] stores them.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use super::write::{Now, Written};
 use crate::log::{Body, Head};
 
 impl Session {
-    /// Records an event and moves the state, if it says so; returns its seq.
+    /// Records an event, and changes the state if the event gives one; returns the event's seq.
     ///
     /// Cost: O(bytes of the event).
     pub fn add_event(&mut self, event: &NewEvent<'_>, now: Now) -> Written<u64> {
@@ -26,17 +26,17 @@ impl Session {
         self.written(seq, now)
     }
 
-    /// Gives the events of a range, as the JSON objects they are shown as.
+    /// Calls `each` with the events of a range, as the JSON objects that reads show.
     ///
-    /// Cost: O(log chunks + events looked at): the filters look at each event in turn until `count` are found, by type at its header, by the
-    /// others at its body.
+    /// Cost: O(log chunks + events examined): events are examined in turn until `count` are found, by type from the header, by the other
+    /// filters from the body.
     pub fn events(&self, range: &EventRange<'_>, now_ms: i64, each: impl FnMut(&[u8])) {
         if let Some(cold) = &self.cold {
             cold.events.range(range, self.events_passed_before_ms(now_ms), each);
         }
     }
 
-    /// Gives every event that a read shows from this seq on, until told to stop. Cost: O(log chunks + events given).
+    /// Calls `each` with every event from this seq on that reads show, until it breaks. Cost: O(log chunks + events given).
     pub(super) fn scan_events(
         &self,
         from_seq: u64,
@@ -49,16 +49,18 @@ impl Session {
         }
     }
 
-    /// The greatest seq of an event that is there no more, or that a read does not show any more; 0 if all are there.
+    /// Returns the greatest seq of the events that were dropped or have expired; 0 if there is none.
     ///
-    /// Cost: O(1); O(events) headers while some have passed `event-ttl` and are not freed.
+    /// Cost: O(1); O(events) headers while some are older than `event-ttl` and not yet freed.
     pub(super) fn last_gone_event(&self, now_ms: i64) -> u64 {
         self.cold
             .as_ref()
             .map_or(0, |cold| cold.events.last_gone(self.events_passed_before_ms(now_ms)))
     }
 
-    /// Cost: O(1); O(events) headers while some have passed `event-ttl` and are not freed.
+    /// Returns the number of events that reads show, with the first and the last.
+    ///
+    /// Cost: O(1); O(events) headers while some are older than `event-ttl` and not yet freed.
     pub fn event_span(&self, now_ms: i64) -> EventSpan {
         self.cold.as_ref().map_or_else(EventSpan::default, |cold| {
             cold.events.span(self.events_passed_before_ms(now_ms))
@@ -148,7 +150,7 @@ mod tests {
                 at(START_MS),
             );
         }
-        // Spelled by whoever wrote it; and where it is not meant.
+        // The filtered entity in other spellings, then its name in other places.
         let spelled: [&[u8]; 3] = [
             br#"{"entityIds" : [ "\u0070lain" ] }"#,
             br#"{"\u0065ntityIds":["plain"]}"#,
@@ -216,7 +218,7 @@ mod tests {
         assert_eq!(shown(&session, &range, START_MS).len(), 1);
     }
 
-    /// seq, time, kind, agent, entities, and the transition's from and to.
+    /// Expected event: seq, time, kind, agent, entities, and the transition's from and to.
     type Row = (u64, i64, usize, usize, Vec<usize>, Option<(String, usize)>);
 
     proptest! {

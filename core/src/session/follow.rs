@@ -1,19 +1,19 @@
-//! What came after a seq: how a follower reads along without ever missing anything silently.
+//! Reading what came after a seq, so that a follower never misses anything without notice.
 //!
-//! Messages, events and what else takes a seq share one counter, so one number says how far a follower has read. What is gone before
-//! it was read (evicted, trimmed, removed, hidden by its age) is told as one gap, which needs no more than the greatest seq of each
-//! kind that is gone: everything behind that seq is there.
+//! Messages, events and everything else with a seq share one counter, so one number says how far a follower has read. What was evicted,
+//! trimmed, removed or has expired before the follower read it is reported as one gap. That needs only the greatest dropped seq of each
+//! kind: everything after that seq is still there.
 
 use std::ops::{ControlFlow, Range};
 
 use super::state::Session;
 
-/// What is asked for.
+/// What a follower asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct After {
-    /// The last seq that the follower has.
+    /// The last seq that the follower has read.
     pub seq: u64,
-    /// At most so many records; not 0.
+    /// Maximum number of records; not 0.
     pub count: u64,
     pub messages: bool,
     pub events: bool,
@@ -37,23 +37,23 @@ impl Kind {
     }
 }
 
-/// One thing that a follower is told.
+/// One item given to a follower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told<'a> {
-    /// The follower has read further than the session goes: it is another one. What it has follows from its beginning.
+    /// The follower's seq is greater than the session's last: the key holds another session now. Its records follow from the beginning.
     Reset,
-    /// Between these seqs, both included, something of the kinds asked for is gone. What is still there follows.
+    /// Between these seqs, both included, something of the requested kinds was dropped. What is still there follows.
     Gap { from: u64, to: u64 },
     Record {
         kind: Kind,
         seq: u64,
         time_ms: i64,
-        /// A message's body, an event or a checkpoint as it is shown.
+        /// A message's body, or the JSON object of an event or a checkpoint.
         json: &'a [u8],
     },
 }
 
-/// Records of another log than the messages', to be told in the order of seqs.
+/// Records that are not messages, to be merged with them in the order of seqs.
 #[derive(Default)]
 struct Beside {
     records: Vec<(Kind, u64, i64, Range<usize>)>,
@@ -83,9 +83,9 @@ impl Beside {
 }
 
 impl Session {
-    /// Tells what came after a seq, in the order of seqs: nothing, if nothing did.
+    /// Calls `each` with what came after a seq, in the order of seqs; not at all if nothing did.
     ///
-    /// Cost: O(log chunks + records told); with ages in force O(records) headers while some have passed and are not freed.
+    /// Cost: O(log chunks + records given); with `maxage` or `event-ttl` O(records) headers while expired ones are not yet freed.
     pub fn follow(&self, after: &After, now_ms: i64, mut each: impl FnMut(Told<'_>)) {
         let mut seq = after.seq;
         if seq > self.last_seq {
@@ -106,7 +106,7 @@ impl Session {
         let checkpoints_follow = after.checkpoints && self.checkpoints().last().is_some_and(|newest| newest.id > seq);
         let mut beside = Beside::default();
         if after.events && !messages_follow && !checkpoints_follow {
-            // As in most reads of who waits: nothing has to be put in order.
+            // The frequent case of a waiting reader: only events follow, so nothing has to be merged.
             let mut left = after.count;
             self.scan_events(first, now_ms, |head, body| {
                 each(Told::Record {
@@ -173,7 +173,7 @@ impl Session {
         }
     }
 
-    /// The greatest seq of what is gone, of the kinds asked for.
+    /// Returns the greatest dropped seq of the requested kinds.
     fn last_gone(&self, after: &After, now_ms: i64) -> u64 {
         let mut gone = 0;
         if after.messages {
@@ -208,7 +208,7 @@ mod tests {
         let _ = session.add_event(&event, at(now_ms));
     }
 
-    /// `r`, `g<from>-<to>`, `m<seq>` and `e<seq>`, in one line.
+    /// Renders the items in one line as `r`, `g<from>-<to>`, `m<seq>` and `e<seq>`.
     fn told(session: &Session, after: &After, now_ms: i64) -> String {
         let mut all = Vec::new();
         session.follow(after, now_ms, |told| {
@@ -243,7 +243,7 @@ mod tests {
                 add_event(&mut session, START_MS);
             }
         }
-        // 1 m, 2 e, 3 m, 4 e, 5 m, 6 e, 7 m: of the messages 5 and 7 are left, of the events 4 and 6.
+        // 1 m, 2 e, 3 m, 4 e, 5 m, 6 e, 7 m: messages 5 and 7 are left, and events 4 and 6.
         assert_eq!(told(&session, &ALL, START_MS), "g1-3 e4 m5 e6 m7");
         assert_eq!(told(&session, &After { count: 2, ..ALL }, START_MS), "g1-3 e4 m5");
         assert_eq!(told(&session, &After { seq: 2, ..ALL }, START_MS), "g3-3 e4 m5 e6 m7");

@@ -1,4 +1,4 @@
-//! Forks: sessions of their own that go on from another and share its sealed history.
+//! Forks: new sessions that start from the content of another and share its sealed chunks.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::state::Cold;
 use super::state::{Session, INITIAL_STATE};
 use super::write::{Now, Written};
 
-/// How much of a session a fork takes.
+/// What a fork takes from its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     Whole,
-    /// Messages and events up to this seq.
+    /// Messages and events up to and including this seq.
     Upto(u64),
-    /// Messages, entities, agents and state of this checkpoint, which is there.
+    /// Messages, entities, agents and state of this checkpoint, which must exist.
     Checkpoint(u64),
 }
 
-/// A session that goes on from another.
+/// A fork to make.
 #[derive(Debug, Clone, Copy)]
 pub struct Fork {
     pub id: Uuid,
@@ -30,8 +30,7 @@ pub struct Fork {
 }
 
 impl Session {
-    /// A session of its own that goes on from this one: open, at version 1, with what was said here, without its alias, lease, dedup
-    /// tokens and checkpoints.
+    /// Returns a new session with the content of this one: open, at version 1, without the alias, lease, dedup tokens and checkpoints.
     ///
     /// Cost: O(segments of the logs + agents), with `Upto` also O(records cut).
     pub fn fork(&self, fork: &Fork, now: Now) -> Written<Session> {
@@ -81,7 +80,7 @@ impl Session {
                 }
             }
         }
-        // Its version is 1 whatever its window let go: it is made with this.
+        // The version stays 1 even if the window evicts here: that is part of creating the fork.
         let evicted = session.free_passed(now);
         Written {
             result: session,

@@ -1,4 +1,4 @@
-//! What a session is called and what holds for it: identity, limits, meta, pins, expiry.
+//! Identity, limits, meta, pins and expiry of a session.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::conversation::Messages;
 use crate::limits::Limits;
 use crate::text::json;
 
-/// A new session. Everything is explicit: nothing is taken from a clock, a random source or a configuration here.
+/// A session to create. Nothing is taken from a clock, a random source or a configuration.
 #[derive(Debug, Clone)]
 pub struct Creation<'a> {
     pub id: Uuid,
     pub created_at_ms: i64,
     pub now_ms: i64,
-    /// How far a write slides the expiry; 0 is not at all.
+    /// By how much a write extends the expiry; 0 if it does not.
     pub ttl_ms: u64,
     pub limits: Arc<Limits>,
     pub scope: Option<&'a str>,
@@ -27,7 +27,7 @@ pub struct Creation<'a> {
     pub pins: &'a [&'a str],
 }
 
-/// New bounds and pins; what is `None` stays as it is.
+/// New bounds and pins; `None` leaves one unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct WindowChange<'a> {
     pub maxlen: Option<u64>,
@@ -38,7 +38,7 @@ pub struct WindowChange<'a> {
 }
 
 impl Session {
-    /// A session at version 1, without messages.
+    /// Creates a session at version 1, without messages.
     pub fn create(creation: &Creation<'_>) -> Self {
         let mut session = Session {
             id: creation.id,
@@ -115,7 +115,7 @@ impl Session {
         self.cold.as_ref()?.alias.as_deref()
     }
 
-    /// What a directory calls it: no content, so the version stays.
+    /// Sets the alias that a directory has for the session. It is not content, so the version stays.
     pub fn set_alias(&mut self, alias: Option<&str>) -> Written<()> {
         if self.alias() == alias {
             return Written::nothing(());
@@ -132,14 +132,14 @@ impl Session {
         self.cold.as_ref().map_or(&[], |cold| &cold.pins)
     }
 
-    /// What is known of a `DEDUP` token.
+    /// Looks up a `DEDUP` token.
     pub fn seen(&self, token: &str, fingerprint: u128) -> Seen {
         self.cold
             .as_ref()
             .map_or(Seen::Never, |cold| cold.dedup.look_up(token, fingerprint))
     }
 
-    /// Remembers the append that has just been done under a token.
+    /// Remembers the token of the append that has just been made.
     pub fn remember(&mut self, token: &str, fingerprint: u128) {
         let (seq, window) = (self.last_seq, self.limits.dedup_window);
         if window > 0 {
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Sets bounds and pins, and applies them.
+    /// Sets bounds and pins, and applies the window.
     pub fn set_window(&mut self, change: &WindowChange<'_>, now: Now) -> Written<()> {
         let mut limits = (*self.limits).clone();
         for (bound, new) in [
@@ -188,19 +188,19 @@ impl Session {
         self.written((), now)
     }
 
-    /// Sets how far writes slide the expiry.
+    /// Sets by how much writes extend the expiry.
     pub fn set_ttl_ms(&mut self, ttl_ms: u64) {
         self.ttl_ms = ttl_ms;
     }
 
-    /// The expiry was extended by a read.
+    /// Counts an extension of the expiry by a read.
     pub fn extend_ttl(&mut self, now_ms: i64) -> Written<()> {
         self.ttl_extended_count += 1;
         self.last_activity_ms = now_ms;
         Written::beside_content(())
     }
 
-    /// Takes `known` in place of limits of its own, if they are the same: sessions created under the same settings share one value.
+    /// Replaces its limits by `known` if they are equal: sessions created under the same settings share one value.
     pub fn share_limits(&mut self, known: &Arc<Limits>) {
         if self.limits == *known {
             self.limits = Arc::clone(known);

@@ -1,4 +1,4 @@
-//! What must hold of a session after every operation, said once, for the tests to ask after each of their steps.
+//! The invariants of a session, for tests to check after every operation.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +6,7 @@ use super::state::{Cold, Session};
 use crate::log::{Log, Position};
 
 impl Session {
-    /// Panics where the session does not hold together. `now_ms` is when it was written last: what has passed since is still there.
+    /// Panics if an invariant is violated. `now_ms` is the time of the last write: what has expired since then is not freed yet.
     pub(crate) fn check_invariants(&self, now_ms: i64) {
         self.messages.check_invariants(self.window(now_ms));
         assert!(self.version >= 1);
@@ -30,7 +30,7 @@ impl Session {
             seqs.last().is_none_or(|last| *last <= self.last_seq),
             "a seq was never given"
         );
-        // Nothing is bounded by 0.
+        // A bound of 0 is no bound.
         let limits = &self.limits;
         let over = |count: usize, bound: u64| bound > 0 && count as u64 > bound;
         let Some(cold) = &self.cold else { return };

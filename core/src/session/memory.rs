@@ -1,4 +1,4 @@
-//! What a session holds in memory.
+//! The memory that a session uses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::state::{Cold, Session};
 use crate::conversation::Messages;
 
-/// The gauges of one session, as they add up over all.
+/// The gauges of one session; those of all sessions are summed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Gauges {
     pub messages: u64,
@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// What the session holds on the heap, itself not counted. Sealed chunks that copies share count in full here too.
+    /// Returns the heap bytes of the session, without the `Session` itself. Sealed chunks shared with copies count in full.
     pub fn heap_bytes(&self) -> usize {
         let Session {
             id: _,
@@ -44,7 +44,7 @@ impl Session {
         messages.heap_bytes() + cold.as_ref().map_or(0, |cold| cold.heap_bytes(messages))
     }
 
-    /// How many pieces there are to free.
+    /// Returns how many allocations there are to free.
     pub fn free_effort(&self) -> usize {
         self.chunks() + self.cold.as_ref().map_or(0, |cold| cold.pieces())
     }
@@ -84,7 +84,7 @@ impl Cold {
             + self.checkpoints_heap_bytes(present)
     }
 
-    /// What checkpoints hold beside what the present has.
+    /// Returns the heap bytes of the checkpoints that the session itself does not share.
     fn checkpoints_heap_bytes(&self, present: &Messages) -> usize {
         if self.checkpoints.list.is_empty() {
             return 0;

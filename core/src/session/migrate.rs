@@ -1,4 +1,4 @@
-//! What a legacy layout holds becomes a session.
+//! Makes a session of the content of a legacy layout.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,45 +16,45 @@ use crate::layout::{live_hash, meta, BadLayout, Element, Legacy};
 use crate::limits::Limits;
 use crate::log::{Entry, Log};
 
-/// A migration. Everything is explicit: what the source does not say is taken from here.
+/// How to migrate. Nothing is taken from a clock, a random source or a configuration.
 #[derive(Debug, Clone)]
 pub struct Migration {
-    /// Given: it takes the place of the source's, which goes to the meta.
+    /// Overrides the id of the source, which is then kept in the meta.
     pub id: Option<Uuid>,
-    /// Where none is given and the source has none.
+    /// The id if neither `id` nor the source gives one.
     pub new_id: Uuid,
     pub ttl_ms: u64,
-    /// The defaults for what a legacy layout knows nothing of. Bounds of the window and of events are not taken from here: there are none but
-    /// `maxlen`, or the one that the layout brings.
+    /// The defaults for what a legacy layout does not have. Bounds of the window and of events are not taken from here: the only bound is
+    /// `maxlen`, or the one in the layout.
     pub limits: Arc<Limits>,
     pub maxlen: Option<u64>,
     pub now: Now,
 }
 
-/// What a migration did.
+/// The result of a migration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Migrated {
-    /// Elements that were messages; with `events` and `malformed` all there are.
+    /// Number of elements that became messages; with `events` and `malformed` these are all elements.
     pub messages: u64,
-    /// Elements that were set aside.
+    /// Number of elements that were set aside.
     pub malformed: u64,
     pub events: u64,
-    /// Entities that the session has now.
+    /// Number of entities in the session.
     pub entities: u64,
-    /// Of all messages.
+    /// Sum over all messages.
     pub tokens: u64,
-    /// How many of these messages the window let go at once.
+    /// How many of these messages the window evicted at once.
     pub evicted: u64,
 }
 
 impl Session {
-    /// A session at version 1 that holds all that the source does. Elements take seqs from 1 on, those that are set aside too.
+    /// Makes a session at version 1 with everything in the source. Elements take seqs from 1 on, including those that are set aside.
     ///
-    /// - Without an own time, a message, an event and what is set aside are dated with `now.content_ms`, and so is the session's creation;
-    ///   its last activity is `now.now_ms` where the source says none.
-    /// - User messages count as queries and `entity_refs` as mentions, as they do when they are appended, where the source has no counts or
-    ///   no entities of its own.
-    /// - A window lets go what is over, as it does after an append.
+    /// - Messages, events and set-aside elements without a time of their own get `now.content_ms`, and so does the creation of the session;
+    ///   the last activity is `now.now_ms` if the source has none.
+    /// - User messages count as queries and `entity_refs` as mentions, as in an append, if the source has no counts or no entities of its
+    /// own.
+    /// - The window evicts what exceeds it, as after an append.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Session {
             limits: limits(&migration.limits, maxlen),
             scope: legacy.scope.as_deref(),
             state: legacy.state.as_deref(),
-            // Not here, where it would be merged: a member that is null would go.
+            // Set below instead, since a merge patch would remove members that are null.
             meta: None,
             pins: &[],
         });
@@ -158,7 +158,7 @@ impl Session {
     }
 }
 
-/// The newest message that makes calls. Most answers are to it: they need not search for their call among the messages.
+/// The newest message that makes calls. Most answers belong to it and need not search the messages for their call.
 #[derive(Default)]
 struct LastCalls {
     ids: Vec<String>,
@@ -199,7 +199,7 @@ fn limits(defaults: &Limits, maxlen: u64) -> Arc<Limits> {
     })
 }
 
-/// The meta of a session of this id: with another id than the source's, that goes there.
+/// Returns the meta for a session of this id; if the source has a different id, that is added to it.
 fn meta_of(legacy: &Legacy<'_>, id: Uuid) -> Option<String> {
     match legacy
         .id

@@ -1,17 +1,17 @@
-//! A session: identity, limits, the conversation, and all that agents keep beside it.
+//! A session: identity, limits, the conversation, and everything else that agents store with it.
 //!
 //! | file | what it is about |
 //! |---|---|
-//! | `state/` | what a session is made of, each kind a value with its own rules |
-//! | `write` | the one way out of a write: window, version, activity, receipt |
+//! | `state/` | the parts of a session, each a value with its own rules |
+//! | `write` | the end of every write: window, version, activity, receipt |
 //! | `identity` | creation, limits, pins, meta, alias, ttl |
 //! | `conversation` | append, pop, remove, redact, compact, clear |
 //! | `range`, `context`, `follow`, `document` | what reads show |
-//! | `entities`, `resolve` | who is spoken of, and whom a word means |
-//! | `events`, `agents` | what agents record, who they are, and whose turn it is |
-//! | `checkpoints`, `fork` | moments to come back to, and sessions that go on from one |
-//! | `migrate` | sessions out of older layouts |
-//! | `persist`, `digest`, `memory` | the payload, what `DEBUG DIGEST-VALUE` adds up, what is held |
+//! | `entities`, `resolve` | mentioned entities, and which of them a word means |
+//! | `events`, `agents` | events, agents, and the lease |
+//! | `checkpoints`, `fork` | snapshots to restore, and sessions that start from another |
+//! | `migrate` | sessions made from legacy layouts |
+//! | `persist`, `digest`, `memory` | payload, content for `DEBUG DIGEST-VALUE`, memory use |
 
 mod agents;
 mod checkpoints;

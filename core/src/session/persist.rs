@@ -1,4 +1,5 @@
-//! The payload of a session: RDB, `DUMP` and the append-only file's `SESSION.LOAD` all hold it, drawn in [`crate::payload`].
+//! Encodes and decodes the payload of a session, drawn in [`crate::payload`]: RDB, `DUMP` and the append-only file's `SESSION.LOAD` hold
+//! it.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -24,7 +25,7 @@ use crate::text::time::{is_time, MAX_TIME_MS};
 use crate::text::{is_text, json, varint};
 
 impl Session {
-    /// Gives the payload blob by blob.
+    /// Encodes the payload and passes it to `blob`, blob by blob.
     pub fn encode(&self, mut blob: impl FnMut(&[u8])) {
         let Session {
             id,
@@ -133,7 +134,7 @@ impl Session {
         }
     }
 
-    /// The payload in one piece: each blob preceded by its length.
+    /// Encodes the payload in one piece: each blob preceded by its length.
     pub fn encode_whole(&self) -> Vec<u8> {
         let mut whole = Vec::new();
         self.encode(|blob| {
@@ -143,7 +144,7 @@ impl Session {
         whole
     }
 
-    /// Reads what [`Session::encode_whole`] wrote; nothing may follow it.
+    /// Decodes what [`Session::encode_whole`] wrote; refuses trailing bytes.
     pub fn decode_whole(whole: &[u8]) -> Result<Session, PayloadError> {
         let mut at = 0;
         let session = Session::decode(|| take_sized(whole, &mut at))?;
@@ -153,15 +154,15 @@ impl Session {
         Ok(session)
     }
 
-    /// Reads a payload, asking for its blobs one by one.
+    /// Decodes a payload, fetching its blobs one by one with `next`.
     ///
-    /// Cost: O(bytes): every chunk is decompressed and every body is read once.
+    /// Cost: O(bytes): every chunk is decompressed and every body is parsed once.
     pub fn decode<B: AsRef<[u8]>>(next: impl FnMut() -> Option<B>) -> Result<Session, PayloadError> {
         let mut next = next;
         let first = next().ok_or(PayloadError("no header"))?;
         let (&format, map) = first.as_ref().split_first().ok_or(PayloadError("an empty header"))?;
         match format {
-            // Rows of an older format become today's here, and then a session.
+            // The rows of older formats are converted to today's here, before they become a session.
             FORMAT => session_of(SessionRow::read(map)?, next),
             _ => Err(PayloadError("an unknown format: written by a newer version")),
         }
@@ -281,10 +282,7 @@ fn session_of<B: AsRef<[u8]>>(row: SessionRow, mut next: impl FnMut() -> Option<
     )?;
     let mut dedup = Dedup::default();
     for DedupRow(token, (high, low), seq) in dedup_rows {
-        refuse(
-            !is_text(&token) || seq > last_seq,
-            "a dedup token that does not hold together",
-        )?;
+        refuse(!is_text(&token) || seq > last_seq, "an inconsistent dedup token")?;
         dedup.remember(&token, u128::from(high) << 64 | u128::from(low), seq, u64::MAX);
     }
     refuse(last_lease_token > MAX_COUNTER, "a lease token out of range")?;
@@ -297,7 +295,7 @@ fn session_of<B: AsRef<[u8]>>(row: SessionRow, mut next: impl FnMut() -> Option<
         |lease: &Lease| is_text(&lease.agent) && lease.token <= last_lease_token && is_time(lease.expires_at_ms);
     refuse(
         lease.as_ref().is_some_and(|lease| !is_sound(lease)),
-        "a lease that does not hold together",
+        "an inconsistent lease",
     )?;
     let agents = Agents {
         by_name: agents_of(agents)?,
@@ -415,7 +413,7 @@ fn entities_of(rows: Vec<EntityRow>) -> Result<Entities, PayloadError> {
             .chain(&aliases)
             .all(|text| is_text(text));
         if !texts || mention_count > MAX_COUNTER || !is_time(last_mentioned_ms) {
-            return Err(PayloadError("an entity that does not hold together"));
+            return Err(PayloadError("an inconsistent entity"));
         }
         entities
             .restore(&id, name, kind, aliases, mention_count, last_mentioned_ms)
@@ -432,7 +430,7 @@ fn agents_of(rows: Vec<AgentRow>) -> Result<BTreeMap<String, Agent>, PayloadErro
             && is_time(last_seen_ms)
             && meta.as_ref().is_none_or(|meta| is_object(meta));
         if !is_sound {
-            return Err(PayloadError("an agent that does not hold together"));
+            return Err(PayloadError("an inconsistent agent"));
         }
         let agent = Agent {
             joined_at_ms,
@@ -444,7 +442,7 @@ fn agents_of(rows: Vec<AgentRow>) -> Result<BTreeMap<String, Agent>, PayloadErro
     Ok(agents)
 }
 
-/// Messages stand in two logs, one behind the other.
+/// Joins the two logs of a conversation, one behind the other.
 fn messages_of(aside: Log, main: Log, last_gone: u64) -> Result<Messages, PayloadError> {
     let last_aside = aside.scan_rev(Position::END, |head, _| ControlFlow::Break(head.seq));
     let first = main.front().map_or(u64::MAX, |front| front.seq);
@@ -482,7 +480,7 @@ fn checkpoint_of<N: FnMut() -> Option<B>, B: AsRef<[u8]>>(
         && are_texts
         && json::is_composed_object(summary.as_bytes());
     if !is_sound {
-        return Err(PayloadError("a checkpoint that does not hold together"));
+        return Err(PayloadError("an inconsistent checkpoint"));
     }
     if let Some(rows) = entities {
         *entities_before = Arc::new(entities_of(rows)?);
@@ -505,7 +503,7 @@ fn checkpoint_of<N: FnMut() -> Option<B>, B: AsRef<[u8]>>(
     })
 }
 
-/// A message's body: one JSON object.
+/// Returns whether a message's body is one JSON object.
 fn is_body(body: &[u8]) -> bool {
     body::read(body).is_ok()
 }

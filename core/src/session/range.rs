@@ -1,35 +1,35 @@
-//! Reading parts of a conversation: `RANGE`.
+//! `RANGE`: reading part of a conversation.
 
 use std::ops::ControlFlow;
 
 use super::state::Session;
 use crate::log::{Body, Head, Position};
 
-/// Which messages a range selects.
+/// How a range selects messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounds {
     /// List indexes as in `LRANGE`: 0 is the oldest, -1 the newest, both ends included.
     Index { start: i64, stop: i64 },
     /// Seqs, both ends included.
     Seq { from: u64, to: u64 },
-    /// Unix milliseconds, both ends included; the order stays that of seqs.
+    /// Unix milliseconds, both ends included; the result is still in the order of seqs.
     Time { from_ms: i64, to_ms: i64 },
 }
 
-/// A range: bounds select, `rev` reverses what they selected, then roles and count apply.
+/// A range: `bounds` select, `rev` reverses the selection, then roles and count apply.
 #[derive(Debug, Clone)]
 pub struct Range<'a> {
     pub bounds: Bounds,
     pub rev: bool,
     pub roles: &'a [&'a str],
-    /// At most so many.
+    /// Maximum number of messages.
     pub count: u64,
-    /// Only what a migration has set aside, instead of messages.
+    /// Read the elements that a migration has set aside, instead of messages.
     pub malformed: bool,
 }
 
 impl Session {
-    /// How many messages a range gives, where that is known beforehand: indexes without a filter.
+    /// Returns how many messages a range gives if that is known beforehand: for indexes without a filter.
     #[inline]
     pub fn range_len(&self, range: &Range<'_>, now_ms: i64) -> Option<u64> {
         let Bounds::Index { start, stop } = range.bounds else {
@@ -42,10 +42,10 @@ impl Session {
         Some((to - from).min(range.count))
     }
 
-    /// Gives the messages of a range in its order.
+    /// Calls `each` with the messages of a range, in its order.
     ///
-    /// Cost: O(messages given + log chunks); by time O(chunks) and the headers of those whose times reach into the range; with `maxage` while
-    /// something is hidden, O(messages) headers.
+    /// Cost: O(messages given + log chunks); by time O(chunks) and the headers of those whose times overlap the range; with `maxage` while
+    /// expired messages are not yet freed, O(messages) headers.
     #[inline]
     pub fn range(&self, range: &Range<'_>, now_ms: i64, mut each: impl FnMut(&Head<'_>, &mut Body<'_>)) {
         let mut left = range.count;
@@ -72,7 +72,7 @@ impl Session {
         };
         match range.bounds {
             Bounds::Index { start, stop } => {
-                // Where something is hidden, indexes count what is shown: the hidden ones' places are stepped over.
+                // Indexes count only what is shown: hidden messages are skipped.
                 let (from, to) = index_bounds(start, stop, self.messages.len() - hidden.len() as u64);
                 if from == to {
                     return;
@@ -166,7 +166,7 @@ impl Session {
     }
 }
 
-/// `LRANGE`'s reading of two indexes as a half-open range of places.
+/// Converts two indexes as in `LRANGE` to a half-open range of positions.
 fn index_bounds(start: i64, stop: i64, len: u64) -> (u64, u64) {
     let len = len as i64;
     let place = |index: i64| if index < 0 { index.saturating_add(len) } else { index };

@@ -1,20 +1,20 @@
-//! Which entity a word means: a pronoun by the types it can stand for, anything else by name.
+//! Finds the entities that a word can mean: a pronoun by their type, anything else by name.
 
 use super::state::entities::{folded, Entity};
 use super::state::Session;
 
-/// Which entities a word can mean.
+/// How a word refers to entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reference {
-    /// A pronoun that stands for these types.
+    /// A pronoun for these types.
     Types(&'static [&'static str]),
-    /// A pronoun that stands for anything.
+    /// A pronoun for any type.
     Anything,
     /// Not a pronoun.
     Name,
 }
 
-/// The pronoun table. A pronoun stays a pronoun even if somebody bears it as a name.
+/// Looks up a word in the pronoun table. A pronoun is treated as one even if an entity has it as its name.
 fn reference_of(word: &str) -> Reference {
     match word {
         "he" | "him" | "his" | "himself" => Reference::Types(&["person", "male", "unknown"]),
@@ -28,8 +28,11 @@ fn reference_of(word: &str) -> Reference {
 }
 
 impl Session {
-    /// Every entity that `word` can mean, the most recently mentioned first. A word that is no pronoun means whoever has it as
-    /// name, id or alias; else whoever has a name or alias with a word that begins so; else, with `any`, anyone. Case does not count.
+    /// Returns every entity that `word` can mean, the most recently mentioned first. A word that is no pronoun selects the entities that
+    /// have it
+    /// as name, id or alias; if there are none, those with a word in a name or alias that begins with it; if there are none and `any` is
+    /// set,
+    /// all of them. Case is ignored.
     ///
     /// Cost: O(entities).
     pub fn resolve(&self, word: &str, any: bool) -> Vec<(&str, &Entity)> {
@@ -64,7 +67,7 @@ fn names(entity: &Entity) -> impl Iterator<Item = &str> {
     std::iter::once(entity.name.as_str()).chain(entity.aliases.iter().map(String::as_str))
 }
 
-/// Whether `beginning`, folded, stands in `text` at the beginning of a word. A word begins at a letter or digit that follows none.
+/// Returns whether a word in `text` begins with `beginning`, which must be folded. A word begins at a letter or digit that follows none.
 fn has_word_beginning(text: &str, beginning: &str) -> bool {
     let text = folded(text);
     let mut inside = false;

@@ -1,36 +1,36 @@
-//! The one way out of a write.
+//! The common end of every write.
 //!
-//! Every operation that changes content ends in [`Session::written`]: the window holds again, events that count or age have passed are
-//! freed, the version and the last activity move on, and what left the window is in the receipt.
+//! Every operation that changes content ends in [`Session::written`]: it applies the window, frees events over their count or age, advances
+//! the version and the last activity, and returns the receipt with the number of evicted messages.
 
 use super::state::{Cold, Session};
 use crate::conversation::{Evicted, Window};
 
-/// What holds for every operation that writes.
+/// The times and settings of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
-    /// The server's clock: activity, recency, ages.
+    /// The server's clock, for activity, recency and ages.
     pub now_ms: i64,
-    /// What content without a time of its own is dated with.
+    /// The time given to content that has none of its own.
     pub content_ms: i64,
     /// See [`crate::log::Log::push`].
     pub compress_after_bytes: u32,
 }
 
 /// The receipt of a write.
-#[must_use = "says whether replicas have something to be told, and how many messages left the window"]
+#[must_use = "says whether there is something to replicate, and how many messages were evicted"]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written<T> {
-    /// What the operation itself says.
+    /// The result of the operation.
     pub result: T,
     /// Whether anything of the session changed, content or not.
     pub changed: bool,
-    /// How many messages left the window.
+    /// Number of messages that the window evicted.
     pub evicted: u64,
 }
 
 impl<T> Written<T> {
-    /// Nothing changed.
+    /// The receipt of an operation that changed nothing.
     pub fn nothing(result: T) -> Self {
         Written {
             result,
@@ -39,7 +39,7 @@ impl<T> Written<T> {
         }
     }
 
-    /// Something changed that is no content: the version stays, and the window is not applied.
+    /// The receipt of a change that is not content: the version stays, and the window is not applied.
     pub(super) fn beside_content(result: T) -> Self {
         Written {
             result,
@@ -57,7 +57,7 @@ impl<T> Written<T> {
         }
     }
 
-    /// The same where `evicted` messages had left the window before: see [`Session::free_passed`].
+    /// Adds `evicted` messages that were evicted before the operation: see [`Session::free_passed`].
     pub(super) fn after(mut self, evicted: u64) -> Self {
         self.evicted += evicted;
         self
@@ -65,7 +65,7 @@ impl<T> Written<T> {
 }
 
 impl Session {
-    /// The seq of the next message, event, checkpoint or element that was set aside.
+    /// Takes the seq for the next message, event, checkpoint or set-aside element.
     #[inline(always)]
     pub(super) fn next_seq(&mut self) -> u64 {
         self.last_seq += 1;
@@ -78,7 +78,7 @@ impl Session {
         self.written_showing(result, now, None)
     }
 
-    /// The same, showing the bodies that leave the window.
+    /// Like [`Session::written`], passing the bodies of evicted messages to `bodies`.
     #[inline(always)]
     pub(super) fn written_showing<T>(&mut self, result: T, now: Now, bodies: Evicted<'_>) -> Written<T> {
         let evicted = self.apply_window(now.now_ms, bodies);
@@ -92,7 +92,8 @@ impl Session {
         }
     }
 
-    /// Frees what ages have passed before an operation that looks at what is there. Its receipt counts them: [`Written::after`].
+    /// Frees what has expired before an operation that depends on the present content. The operation's receipt counts it:
+    /// [`Written::after`].
     pub(super) fn free_passed(&mut self, now: Now) -> u64 {
         self.apply_window(now.now_ms, None)
     }
@@ -111,7 +112,7 @@ impl Session {
         self.messages.evict(window, bodies)
     }
 
-    /// Frees the events that count or age have passed.
+    /// Frees the events over their count or age.
     fn trim_events(&mut self, now_ms: i64) {
         let passed_before_ms = self.events_passed_before_ms(now_ms);
         let maxlen = self.limits.event_maxlen;
@@ -120,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Events from before this time are shown to nobody; `i64::MIN` if none can pass.
+    /// Returns the time before which events are not shown; `i64::MIN` if events do not expire.
     pub(super) fn events_passed_before_ms(&self, now_ms: i64) -> i64 {
         match self.limits.event_ttl_s {
             0 => i64::MIN,

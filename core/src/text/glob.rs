@@ -1,23 +1,23 @@
-//! Glob patterns as the server's own `KEYS` and `SCAN … MATCH` read them, over bytes.
+//! Glob patterns over bytes, with the syntax of the server's own `KEYS` and `SCAN … MATCH`.
 //!
 //! | pattern | matches |
 //! |---|---|
-//! | `*` | any bytes, none too |
+//! | `*` | any bytes, also none |
 //! | `?` | any byte |
-//! | `[a-cx]` | a byte of these; `\` takes the next as it is, a range may be written from either end |
+//! | `[a-cx]` | one of these bytes; `\` makes the next one literal, a range may be written from either end |
 //! | `[^a-cx]` | any other byte |
 //! | `\x` | `x`, whatever it is |
-//! | anything else | itself; so does a `\` at the end |
+//! | anything else | itself; also a `\` at the end |
 //!
-//! A class that is not closed ends with the pattern. An empty class matches nothing, an empty negated one anything.
+//! An unclosed class ends with the pattern. An empty class matches nothing, an empty negated one any byte.
 
-/// Whether the whole of `text` is as `pattern` says. Bytes are compared with case.
+/// Returns whether `pattern` matches the whole of `text`. Case is significant.
 ///
-/// Cost: O(bytes of the pattern × bytes of the text) at worst, however many stars there are: every part of a pattern but a star is one byte
-/// of text, so where the last star seen can begin its match later, no earlier one has to.
+/// Cost: O(bytes of the pattern × bytes of the text) at worst, however many stars there are: every part of a pattern but a star matches one
+/// byte, so only the last star seen needs to be retried at later bytes, never an earlier one.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut text_at) = (0, 0);
-    // Behind the last star: the pattern's rest, and where in the text it is tried next.
+    // After the last star: the rest of the pattern, and where in the text to try it next.
     let mut retry = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -48,7 +48,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Where the pattern goes on behind the part at `at`, and whether that part, no star, matches the byte.
+/// Matches one byte with the part of the pattern at `at`, which is no star; returns where the pattern continues and whether it matched.
 fn match_byte(pattern: &[u8], at: usize, byte: u8) -> (usize, bool) {
     match pattern[at..] {
         [] => (at, false),
@@ -59,7 +59,7 @@ fn match_byte(pattern: &[u8], at: usize, byte: u8) -> (usize, bool) {
     }
 }
 
-/// The same for a class whose `[` stands before `at`.
+/// Like [`match_byte`], for a class whose `[` is before `at`.
 fn match_class(pattern: &[u8], mut at: usize, byte: u8) -> (usize, bool) {
     let negated = pattern.get(at) == Some(&b'^');
     at += usize::from(negated);
@@ -91,7 +91,7 @@ mod tests {
 
     enum Part {
         Any,
-        /// One of these 256.
+        /// A byte in this set.
         Set(Box<[bool; 256]>),
     }
 

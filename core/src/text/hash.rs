@@ -1,4 +1,4 @@
-//! The stable hashes that records, payloads and fingerprints are made with. A change here is a change of format.
+//! The stable hashes of records, payloads and fingerprints. A change here is a change of format.
 
 use xxhash_rust::xxh3::{xxh3_128, xxh3_64, Xxh3};
 
@@ -14,7 +14,8 @@ pub fn hash128(bytes: &[u8]) -> u128 {
     xxh3_128(bytes)
 }
 
-/// One fingerprint of a sequence of byte strings, each counted with its length, so that no two sequences run together.
+/// Returns one fingerprint of a sequence of byte strings. Each is hashed with its length, so that different sequences have different
+/// inputs.
 pub fn fingerprint<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u128 {
     let mut hasher = Xxh3::new();
     for part in parts {

@@ -1,15 +1,15 @@
-//! A strict JSON reader over borrowed text: it validates a whole value in one pass and hands out the members of an object as
-//! slices of the input. Message bodies are kept byte for byte, so nothing here builds a tree.
+//! A strict JSON reader over borrowed text: it validates a whole value in one pass and passes on the members of an object as slices of the
+//! input. Message bodies are stored byte for byte, so nothing here builds a tree.
 //!
-//! Accepted beyond the letter of RFC 8259's advice: duplicate keys (the caller sees each, in order) and lone surrogate
-//! escapes. Refused: anything nested deeper than [`MAX_DEPTH`].
+//! Accepted although RFC 8259 advises against it: duplicate keys (the caller sees each, in order) and lone surrogate escapes. Refused:
+//! nesting deeper than [`MAX_DEPTH`].
 //!
-//! It is written by hand for two reasons. Of a key given twice it gives both members, while a reader that serde derives refuses the
-//! text. And it is faster on the small bodies that messages are: with it [`message::read`](crate::message::read) takes
-//! 1,860 instructions a body, a serde derive on serde_json 3,950, averaged over six typical bodies of 64 to 420 bytes (2.1 times as many; 3.0 times
-//! for the one of 64 bytes, 1.3 times for one that calls a tool). `examples/read_bodies.rs` measures that.
+//! It is written by hand for two reasons. It passes on every member of a repeated key, where a reader derived with serde refuses the text.
+//! And it is faster on small bodies, which most messages have: with it [`body::read`](crate::body::read) takes 1,860 instructions per body,
+//! a serde derive on serde_json 3,950, averaged over six typical bodies of 64 to 420 bytes (2.1 times as many; 3.0 times for the one of 64
+//! bytes, 1.3 times for one that calls a tool). `examples/read_bodies.rs` measures that.
 //!
-//! Cost: O(bytes), about one instruction a byte inside strings, which sixteen bytes at a time are searched for their end.
+//! Cost: O(bytes), about one instruction per byte inside strings, which are searched for their end sixteen bytes at a time.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,10 +17,10 @@ use std::fmt;
 
 use wide::u8x16;
 
-/// Containers may nest this deep; the outermost is level 1.
+/// The maximum nesting of containers; the outermost is level 1.
 pub const MAX_DEPTH: u32 = 128;
 
-/// Why a text is not what was expected, and at which byte (counted from 0).
+/// What is wrong with a text, and at which byte (counted from 0).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     pub what: Problem,
@@ -58,16 +58,16 @@ impl std::error::Error for Error {}
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// What stands between a string's quotes, escapes and all.
+/// The bytes between a string's quotes, escapes included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawString<'a> {
     bytes: &'a [u8],
-    /// 0 if it was written without escapes. A whole word: with padding behind it, the compiler would keep strings in memory.
+    /// 0 if there are no escapes. A whole word: with padding behind it, the compiler would keep strings in memory.
     escapes: usize,
 }
 
 impl<'a> RawString<'a> {
-    /// Puts together again what [`RawString::raw`] and [`RawString::is_escaped`] have said.
+    /// Makes a string again from the results of [`RawString::raw`] and [`RawString::is_escaped`].
     #[inline]
     pub(crate) fn from_parts(bytes: &'a [u8], is_escaped: bool) -> Self {
         RawString {
@@ -76,16 +76,16 @@ impl<'a> RawString<'a> {
         }
     }
 
-    /// The bytes between the quotes as they were written.
+    /// Returns the bytes between the quotes as written.
     #[inline]
     pub fn raw(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The string itself. A lone surrogate escape becomes U+FFFD.
+    /// Returns the string with its escapes resolved. A lone surrogate escape becomes U+FFFD.
     #[inline]
     pub fn decode(&self) -> Cow<'a, str> {
-        // The whole text was checked: the check of this part of it does not fail.
+        // The whole text was validated, so this part of it is UTF-8.
         let text = std::str::from_utf8(self.bytes).unwrap_or_default();
         if self.is_escaped() {
             Cow::Owned(unescape(text))
@@ -94,13 +94,13 @@ impl<'a> RawString<'a> {
         }
     }
 
-    /// Whether it was written with escapes, so that its bytes are not the string.
+    /// Returns whether it contains escapes, so that its bytes are not the string.
     #[inline]
     pub fn is_escaped(&self) -> bool {
         self.escapes != 0
     }
 
-    /// Whether the string is this one.
+    /// Returns whether the string equals `text`.
     #[inline]
     pub fn is(&self, text: &str) -> bool {
         if self.is_escaped() {
@@ -111,7 +111,7 @@ impl<'a> RawString<'a> {
     }
 }
 
-/// A value of which the outermost kind is known; containers stay text.
+/// A value whose outermost type is known; containers stay text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     String(RawString<'a>),
@@ -131,11 +131,12 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What is done with an object's members. Strings are most of what messages are made of; apart from other values they need not be
-/// put into a [`Value`] and taken out again.
+/// A visitor of an object's members. Strings, the most frequent type in messages, have a method of their own, which saves wrapping them in
+/// a
+/// [`Value`].
 pub trait Members<'a> {
     fn string(&mut self, key: RawString<'a>, value: RawString<'a>);
-    /// Any other value.
+    /// Visits any other value.
     fn other(&mut self, key: RawString<'a>, value: Value<'a>);
 }
 
@@ -149,12 +150,12 @@ impl<'a, F: FnMut(RawString<'a>, Value<'a>)> Members<'a> for F {
     }
 }
 
-/// Checks that `text` is one JSON object in UTF-8 with nothing but white space around it, and gives each of its members to `member`.
+/// Validates that `text` is one JSON object in UTF-8, with only white space around it, and calls `member` with each of its members.
 pub fn read_object<'a>(text: &'a [u8], mut member: impl FnMut(RawString<'a>, Value<'a>)) -> Result<()> {
     read_members(text, &mut member)
 }
 
-/// The same of a visitor.
+/// Like [`read_object`], with a visitor.
 #[inline(always)]
 pub fn read_members<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Result<()> {
     let mut seen = 0;
@@ -163,14 +164,14 @@ pub fn read_members<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Resul
     if !rest.is_empty() {
         return Err(error(text, rest, Problem::Trailing));
     }
-    // Outside of strings everything was compared with ASCII; most strings are ASCII too, which was seen on the way.
+    // Everything outside of strings was compared with ASCII; most strings are ASCII too, which the scan has noticed.
     if seen != 0 {
         return check_utf8(text);
     }
     Ok(())
 }
 
-/// Reads the object that `text` begins with, apart from white space, and returns what stands behind it. Only the object has to be UTF-8.
+/// Parses the object at the start of `text`, after white space, and returns what follows it. Only the object has to be UTF-8.
 #[inline(always)]
 pub(crate) fn read_front_object<'a>(text: &'a [u8], members: &mut impl Members<'a>) -> Result<&'a [u8]> {
     let mut seen = 0;
@@ -181,8 +182,7 @@ pub(crate) fn read_front_object<'a>(text: &'a [u8], members: &mut impl Members<'
     Ok(rest)
 }
 
-/// Reads the value that `text` begins with, apart from white space, and returns it and what stands behind it. Only the value has to be
-/// UTF-8.
+/// Parses the value at the start of `text`, after white space, and returns it and what follows it. Only the value has to be UTF-8.
 pub(crate) fn read_front(text: &[u8]) -> Result<(Value<'_>, &[u8])> {
     let (value, rest) = match behind(text, b'"') {
         Some(string) => {
@@ -195,8 +195,8 @@ pub(crate) fn read_front(text: &[u8]) -> Result<(Value<'_>, &[u8])> {
     Ok((value, rest))
 }
 
-/// Whether `text` is one JSON object that may hold objects which [`read_object`] has accepted: what the engine composes of accepted parts
-/// stays readable.
+/// Returns whether `text` is one JSON object that may contain objects accepted by [`read_object`], so that what the engine composes of
+/// accepted parts stays readable.
 pub fn is_composed_object(text: &[u8]) -> bool {
     let read = object(
         text,
@@ -208,22 +208,22 @@ pub fn is_composed_object(text: &[u8]) -> bool {
     read.is_ok_and(|rest| skip_space(rest).is_empty()) && std::str::from_utf8(text).is_ok()
 }
 
-/// Where the count of levels begins for texts composed of accepted parts: an object in an object may be as deep as one by itself.
+/// The initial level for texts composed of accepted parts: an object within an object may be as deep as one by itself.
 const COMPOSED: i32 = -2;
 
-/// Gives each member of an object that [`read_object`] has already accepted.
+/// Calls `member` with each member of an object that [`read_object`] has accepted.
 pub fn members<'a>(text: &'a [u8], mut member: impl FnMut(RawString<'a>, Value<'a>)) {
-    // Accepted before, at whatever depth: only a caller's mistake could fail here, and then there are fewer members.
+    // It was accepted before, at whatever depth: this fails only by a caller's mistake, and then gives fewer members.
     let _ = object(text, skip_space(text), COMPOSED, &mut 0, &mut member);
 }
 
-/// Gives each element of an array that [`read_object`] has already accepted.
+/// Calls `element` with each element of an array that [`read_object`] has accepted.
 pub fn elements<'a>(text: &'a [u8], element: impl FnMut(Value<'a>)) {
     let _ = array(text, skip_space(text), COMPOSED, element);
 }
 
-/// Gives the members of each object among the elements of an array that [`read_object`] has already accepted: each to a visitor of its own,
-/// which `each` gets then.
+/// Reads the members of each object in an array that [`read_object`] has accepted with a visitor of its own, which is then passed to
+/// `each`.
 pub(crate) fn object_elements<'a, M: Members<'a> + Default>(text: &'a [u8], mut each: impl FnMut(M)) {
     let Some(mut left) = behind(text, b'[') else { return };
     loop {
@@ -243,13 +243,13 @@ pub(crate) fn object_elements<'a, M: Members<'a> + Default>(text: &'a [u8], mut 
     }
 }
 
-// The reader is a set of functions that take what is left of the text and return what is left behind what they have read. The text
-// itself goes along for the places in errors. So the cursor is two registers wherever functions are inlined, and nothing of the
-// loop over an object's members goes through memory; what few bodies have is in functions of its own.
+// The reader is a set of functions that take the rest of the text and return what follows after the part they have read. The whole text is
+// passed along to compute the offsets in errors. So the cursor is two registers wherever functions are inlined, and nothing in the loop
+// over an object's members goes through memory; what few bodies contain is in functions of its own.
 //
-// `seen` is not 0 if there may be anything beyond ASCII.
+// `seen` is not 0 if there may be bytes beyond ASCII.
 
-/// What is in the text besides plain strings is looked at by the check of the whole text.
+/// Set in `seen` for text other than plain strings, so that the whole text is checked as UTF-8.
 const UNSEEN: u32 = 1;
 
 #[cold]
@@ -260,7 +260,7 @@ fn error(text: &[u8], rest: &[u8], what: Problem) -> Error {
     }
 }
 
-/// Behind white space, something else stands where `token` should.
+/// Returns the error that after white space something other than `token` follows.
 #[cold]
 fn expected(text: &[u8], rest: &[u8], token: &'static str) -> Error {
     let rest = skip_space(rest);
@@ -287,7 +287,7 @@ fn check_utf8(text: &[u8]) -> Result<()> {
 #[inline]
 pub(crate) fn skip_space(rest: &[u8]) -> &[u8] {
     match rest.first() {
-        // Above all white space in one comparison.
+        // A single comparison: these bytes are greater than all white space.
         Some(b'!'..) | None => rest,
         Some(_) => skip_all_space(rest),
     }
@@ -301,7 +301,7 @@ fn skip_all_space(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// What is left behind `byte` and the white space in front of it; `None` if something else stands there.
+/// Skips white space and `byte` and returns what follows; `None` if something else follows.
 #[inline(always)]
 fn behind(rest: &[u8], byte: u8) -> Option<&[u8]> {
     match rest {
@@ -386,7 +386,7 @@ fn array<'a>(text: &'a [u8], rest: &'a [u8], depth: i32, mut element: impl FnMut
     }
 }
 
-/// A value that is no string.
+/// Reads a value that is not a string.
 #[inline(never)]
 fn other_value<'a>(text: &'a [u8], rest: &'a [u8], depth: i32) -> Result<(Value<'a>, &'a [u8])> {
     let rest = skip_space(rest);
@@ -429,7 +429,7 @@ fn digits<'a>(text: &[u8], rest: &'a [u8]) -> Result<&'a [u8]> {
 fn number<'a>(text: &[u8], rest: &'a [u8]) -> Result<&'a [u8]> {
     let mut left = rest.strip_prefix(b"-").unwrap_or(rest);
     left = match left {
-        // No leading zeros: `01` ends after the 0 and fails as trailing text where it stands.
+        // No leading zeros: `01` ends after the 0 and is then refused as trailing text.
         [b'0', after @ ..] => after,
         _ => digits(text, left)?,
     };
@@ -445,7 +445,7 @@ fn number<'a>(text: &[u8], rest: &'a [u8]) -> Result<&'a [u8]> {
     Ok(left)
 }
 
-/// Reads a string of which the opening quote has been passed.
+/// Reads a string from after its opening quote.
 #[inline(always)]
 fn string_behind_quote<'a>(text: &'a [u8], rest: &'a [u8], seen: &mut u32) -> Result<(RawString<'a>, &'a [u8])> {
     let end = plain_bytes(text, rest, seen);
@@ -464,18 +464,18 @@ fn string_behind_quote<'a>(text: &'a [u8], rest: &'a [u8], seen: &mut u32) -> Re
     }
 }
 
-/// The string at `rest`, of which `end` bytes are plain.
+/// Reads the string at `rest`, whose first `end` bytes are plain.
 #[inline(never)]
 fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Result<(RawString<'a>, &'a [u8])> {
-    // Text that is escaped has many escapes: all of sixteen bytes are looked at before the next sixteen are.
+    // Text with escapes usually has many: all of these sixteen bytes are examined before the next sixteen.
     while let Some(block) = rest.get(end..).and_then(|left| left.first_chunk::<16>()) {
         let mut special = special_bytes(u8x16::from(*block)).to_bitmask();
-        // Where the next sixteen begin: behind these, or behind an escape that reaches beyond them.
+        // Where the next sixteen begin: after these, or after an escape that reaches beyond them.
         let mut next = end + 16;
         while special != 0 {
             let at = special.trailing_zeros();
             let place = end + at as usize;
-            // Not as `block[at]`: the block would have to be in memory.
+            // Not as `block[at]`, which would force the block into memory.
             match rest.get(place..place + 2) {
                 Some([b'\\', escape]) if SIMPLE_ESCAPES[*escape as usize] => {}
                 Some([b'"', _]) => return Ok(string_of(rest, place)),
@@ -485,7 +485,7 @@ fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Re
                     _ => return Err(error(text, &rest[place..], Problem::ControlCharacter)),
                 },
             }
-            // What stands behind the backslash is passed too, though it be special.
+            // Skips the byte after the backslash too, even if it is special.
             special &= !(0b11 << at);
             next = next.max(place + 2);
         }
@@ -504,14 +504,14 @@ fn string_with_escapes<'a>(text: &'a [u8], rest: &'a [u8], mut end: usize) -> Re
     }
 }
 
-/// The string before `rest[end]`, its quote, and what stands behind that.
+/// Returns the string that ends before the quote at `rest[end]`, and what follows the quote.
 #[inline(always)]
 fn string_of(rest: &[u8], end: usize) -> (RawString<'_>, &[u8]) {
     let bytes = &rest[..end];
     (RawString { bytes, escapes: 1 }, &rest[end + 1..])
 }
 
-/// What may stand behind a backslash besides `u`.
+/// The bytes that may follow a backslash, except `u`.
 const SIMPLE_ESCAPES: [bool; 256] = {
     let mut table = [false; 256];
     let mut rest: &[u8] = b"\"\\/bfnrt";
@@ -522,7 +522,7 @@ const SIMPLE_ESCAPES: [bool; 256] = {
     table
 };
 
-/// Whether an escape is one, which begins at `left`, a backslash.
+/// Validates the escape whose backslash is at the start of `left`.
 #[inline(never)]
 fn check_escape(text: &[u8], left: &[u8]) -> Result<()> {
     if left.get(1).is_some_and(|escape| SIMPLE_ESCAPES[*escape as usize]) {
@@ -546,12 +546,12 @@ fn check_escape(text: &[u8], left: &[u8]) -> Result<()> {
     }
 }
 
-/// How many bytes at the beginning of `rest`, which ends `text`, are plain string text: what ends them is a quote, a backslash,
-/// a control character or the end.
+/// Returns how many bytes at the start of `rest`, which ends `text`, are plain string text: up to a quote, a backslash, a control character
+/// or the end.
 #[inline(always)]
 fn plain_bytes(text: &[u8], rest: &[u8], seen: &mut u32) -> usize {
     let mut left = rest;
-    // Of all bytes together only the highest bits are looked at, once.
+    // The bytes are combined, so that their highest bits are tested once, at the end.
     let mut bits = u8x16::splat(0);
     while let Some((block, after)) = left.split_first_chunk::<16>() {
         let bytes = u8x16::from(*block);
@@ -563,7 +563,7 @@ fn plain_bytes(text: &[u8], rest: &[u8], seen: &mut u32) -> usize {
         }
         left = after;
     }
-    // The text's last 16 bytes once more, and of these only what is left.
+    // Reads the text's last 16 bytes again, and uses those that are left.
     if let Some(block) = text.last_chunk::<16>() {
         let bytes = u8x16::from(*block);
         *seen |= (bits | bytes).to_bitmask();
@@ -581,11 +581,11 @@ fn plain_bytes_of_short_text(rest: &[u8]) -> usize {
         .count()
 }
 
-/// Which of 16 bytes are special.
+/// Returns which of 16 bytes are special.
 #[inline(always)]
 fn special_bytes(bytes: u8x16) -> u8x16 {
     let backslash = bytes.simd_eq(u8x16::splat(b'\\'));
-    // With bit 1 turned over, a quote (0x22) becomes 0x20, which nothing else becomes, and control characters stay below.
+    // With bit 1 flipped, a quote (0x22) becomes 0x20, as no other byte does, and control characters stay below that.
     let turned = bytes ^ u8x16::splat(0x02);
     let quote_or_control = turned.min(u8x16::splat(0x20)).simd_eq(turned);
     backslash | quote_or_control
@@ -634,7 +634,7 @@ fn hex4(text: &str) -> u32 {
 /// Appends `text` to `out` as a JSON string, quotes included.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    // What ends plain text in a reader's eyes is just what a writer must escape.
+    // A reader's plain text ends at exactly the bytes that a writer must escape.
     if plain_bytes(bytes, bytes, &mut 0) < bytes.len() {
         return write_escaped(out, text);
     }
@@ -647,7 +647,7 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
 #[cold]
 #[inline(never)]
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    // Writing into a Vec cannot fail, and a str is always serialisable.
+    // Writing to a Vec cannot fail, and a str can always be serialised.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -656,7 +656,7 @@ pub fn write_u64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Appends a value as it was written.
+/// Appends a value as written in its source.
 pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::String(string) => {
@@ -668,19 +668,19 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
-/// Applies an RFC 7396 merge patch to an object. Both are texts that [`read_object`] has accepted; what a patch does not
-/// touch keeps its bytes (numbers, escapes, order of members).
+/// Applies an RFC 7396 merge patch to an object. Both are texts accepted by [`read_object`]; what a patch does not touch keeps its bytes
+/// (numbers, escapes, order of members).
 ///
 /// Cost: O(bytes of both).
 pub fn merge_patch(target: Option<&str>, patch: &str) -> String {
     let merged = merge(target.map(str::as_bytes), patch.as_bytes());
-    // Made of pieces of two UTF-8 texts, cut at ASCII characters.
+    // It consists of pieces of two UTF-8 texts, cut at ASCII characters.
     String::from_utf8(merged).unwrap_or_default()
 }
 
 type Member<'a> = (&'a [u8], Cow<'a, [u8]>);
 
-/// Members in their order: the key as it was written, and the value's bytes. `None` where one was removed.
+/// Members in their order: the key as written, and the value's bytes. `None` for a removed one.
 #[derive(Default)]
 struct Merged<'a> {
     order: Vec<Option<Member<'a>>>,
@@ -733,7 +733,7 @@ fn merge(target: Option<&[u8]>, patch: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A value as it was written.
+/// Returns a value as written in its source.
 pub fn value_bytes<'a>(value: &Value<'a>) -> Cow<'a, [u8]> {
     match value {
         Value::String(string) => Cow::Owned([b"\"", string.raw(), b"\""].concat()),

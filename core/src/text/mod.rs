@@ -1,4 +1,4 @@
-//! The ground: JSON, ISO 8601, globs, packed numbers, stable hashes, and how long texts may be.
+//! The basics: JSON, ISO 8601, globs, variable-length integers, stable hashes, and the allowed length of texts.
 
 pub mod glob;
 pub mod hash;
@@ -6,10 +6,10 @@ pub mod json;
 pub mod time;
 pub(crate) mod varint;
 
-/// Ids, names, types, states, labels, roles: 1 byte to as many.
+/// The maximum size of ids, names, types, states, labels and roles; the minimum is 1.
 pub const MAX_TEXT_BYTES: usize = 65_536;
 
-/// Whether a text is as long as ids, names and the like may be.
+/// Returns whether a text has the length that ids, names and the like may have.
 pub fn is_text(text: &str) -> bool {
     (1..=MAX_TEXT_BYTES).contains(&text.len())
 }

@@ -1,13 +1,14 @@
-//! Times are Unix milliseconds. Here they become ISO 8601 text and are read from it.
+//! Converts times, which are Unix milliseconds, to ISO 8601 text and back.
 //!
-//! Written by hand and not with a library for the calendar, as what is outside of the core does with `jiff`: the core needs UTC, one way of
-//! writing and the few that bodies use, no zones and no clock, and keeps free of a dependency of that size. The usual form of a
-//! timestamp is read eight bytes at a time, once for each message that has one.
+//! Written by hand, not with a calendar library such as `jiff`, which the crates outside of the core use: the core needs only UTC, one
+//! format to
+//! write and the few that bodies use, no zones and no clock, and stays free of a dependency of that size. The usual format is parsed eight
+//! bytes at a time, once for each message that has a timestamp.
 
 /// 9999-12-31T23:59:59.999Z, the latest time that has a four-digit year.
 pub const MAX_TIME_MS: i64 = 253_402_300_799_999;
 
-/// Whether a time is one that is shown: from the year 1 to 9999.
+/// Returns whether a time can be shown: it is in the years 0 to 9999.
 pub(crate) fn is_time(time_ms: i64) -> bool {
     (MIN_TIME_MS..=MAX_TIME_MS).contains(&time_ms)
 }
@@ -16,7 +17,7 @@ pub const MIN_TIME_MS: i64 = -62_167_219_200_000;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// `2026-01-14T10:00:00.000Z`: always 24 bytes. Times outside of the years 0 to 9999 are shown as the nearest that is inside.
+/// Returns `2026-01-14T10:00:00.000Z`: always 24 bytes. Times outside of the years 0 to 9999 are clamped to them.
 pub fn iso_8601(time_ms: i64) -> [u8; 24] {
     let time_ms = time_ms.clamp(MIN_TIME_MS, MAX_TIME_MS);
     let (year, month, day) = civil_from_days(time_ms.div_euclid(DAY_MS));
@@ -52,13 +53,13 @@ pub fn write_json(out: &mut Vec<u8>, time_ms: Option<i64>) {
     }
 }
 
-/// Reads `YYYY-MM-DD`, optionally followed by `T` or a space and `hh:mm[:ss[.fraction]]` and `Z` or `±hh[:mm]`; without a zone
-/// it is UTC. `None` for anything else and for what lies outside of the years 0 to 9999.
+/// Parses `YYYY-MM-DD`, optionally followed by `T` or a space and `hh:mm[:ss[.fraction]]` and `Z` or `±hh[:mm]`; without a zone it is UTC.
+/// `None` for anything else and for times outside of the years 0 to 9999.
 pub fn parse_iso_8601(text: &str) -> Option<i64> {
     parse_usual(text.as_bytes()).or_else(|| parse_any(text))
 }
 
-/// `YYYY-MM-DDThh:mm:ss[.mmm]Z`, what most writers write, eight bytes at a time. `None` for what the general reader has to look at.
+/// Parses `YYYY-MM-DDThh:mm:ss[.mmm]Z`, which most writers use, eight bytes at a time. `None` if the general parser has to try.
 ///
 /// ```text
 ///   date          day, hour, minute   second, millisecond
@@ -69,7 +70,7 @@ pub(crate) fn parse_usual(text: &[u8]) -> Option<i64> {
     let (chunks, rest) = text.as_chunks::<8>();
     let (date, clock, second) = match (chunks, rest) {
         ([date, clock, second], []) => (date, clock, u64::from_le_bytes(*second)),
-        // Without milliseconds: as if they were 0.
+        // Without milliseconds: they are 0.
         ([date, clock], [a, b, c, b'Z']) => (
             date,
             clock,
@@ -83,18 +84,18 @@ pub(crate) fn parse_usual(text: &[u8]) -> Option<i64> {
     if (date_is_odd | clock_is_odd | second_is_odd) & HIGH_BITS != 0 {
         return None;
     }
-    // Each byte and the next one as a number of two digits.
+    // Combines each byte and the next one to a number of two digits.
     let byte = |pairs: u64, at: u32| (pairs >> (8 * at)) as u32 & 0xff;
     let pairs = |digits: u64| digits * 10 + (digits >> 8);
     let (dates, clocks, seconds) = (pairs(date), pairs(clock), pairs(second));
     let (year, month) = (byte(dates, 0) * 100 + byte(dates, 2), byte(dates, 5));
     let (day, hour, minute) = (byte(clocks, 0), byte(clocks, 3), byte(clocks, 6));
     let (second, millisecond) = (byte(seconds, 1), byte(seconds, 4) * 10 + byte(second, 6));
-    // The days that every month has; the others are the general reader's.
+    // The days that every month has; other days are left to the general parser.
     if month.wrapping_sub(1) >= 12 || day.wrapping_sub(1) >= 28 || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    // As in `days_from_civil`, for a year that is never negative: the year before 0 becomes 399 of an era more.
+    // As in `days_from_civil`, for a year that is never negative: the year before 0 becomes year 399, one era later.
     let months_from_march = if month > 2 { month - 3 } else { month + 9 };
     let year = year + 400 - u32::from(month <= 2);
     let day_of_year = (153 * months_from_march + 2) / 5 + day - 1;
@@ -106,11 +107,11 @@ pub(crate) fn parse_usual(text: &[u8]) -> Option<i64> {
 
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// The values of the digits in eight bytes, 0 for what else stands there, and a number with a high bit set if a byte is not as in the
+/// Returns the values of the digits in eight bytes, with 0 for other bytes, and a number with a high bit set if a byte is not as in the
 /// pattern, whose zeros stand for any digit.
 #[inline]
 fn digits(bytes: u64, pattern: &[u8; 8]) -> (u64, u64) {
-    // Turned over by the pattern, digits are 0 to 9 and all other bytes 0: more than that reaches the high bit.
+    // XORed with the pattern, matching bytes are 0 to 9 for digits and 0 for others: anything greater overflows into the high bit.
     let values = bytes ^ u64::from_le_bytes(*pattern);
     let headroom = u64::from_le_bytes(pattern.map(|byte| if byte == b'0' { 0x76 } else { 0x7f }));
     (values, (values & !HIGH_BITS).wrapping_add(headroom) | values)
@@ -142,7 +143,7 @@ fn parse_any(text: &str) -> Option<i64> {
                 millisecond = cursor.fraction_ms()?;
             }
         }
-        // A leap second is read as the second after.
+        // A leap second is read as the second after it.
         if hour > 23 || minute > 59 || second > 60 {
             return None;
         }
@@ -187,7 +188,7 @@ impl Cursor<'_> {
         Some(number)
     }
 
-    /// The digits after the point, cut to milliseconds; at least one must stand there.
+    /// Reads the digits after the point, truncated to milliseconds; at least one is required.
     fn fraction_ms(&mut self) -> Option<i64> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (fraction, rest) = self.rest.split_at(digits);

@@ -1,5 +1,6 @@
-//! LEB128 integers: seven bits a byte, the lowest first, the high bit says that another follows. Numbers below 128, which most
-//! of a record's are, take one byte.
+//! LEB128 integers: seven bits per byte, the lowest first; the high bit says that another byte follows. Numbers below 128, as most in a
+//! record,
+//! take one byte.
 
 #[inline]
 pub fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -10,7 +11,7 @@ pub fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A byte and up to three numbers, on the stack.
+/// A byte and up to three numbers, encoded on the stack.
 pub struct Short {
     bytes: [u8; 32],
     len: usize,
@@ -26,7 +27,7 @@ impl Short {
 
     #[inline]
     pub fn put(&mut self, mut number: u64) {
-        // A number takes at most 10 bytes; the mask says so to the compiler.
+        // A number takes at most 10 bytes; the mask tells the compiler that the index is in range.
         while number >= 0x80 {
             self.bytes[self.len & 31] = number as u8 | 0x80;
             self.len += 1;
@@ -39,7 +40,7 @@ impl Short {
     #[inline]
     pub fn append_to(&self, out: &mut Vec<u8>) {
         if let (Some(first), true) = (self.bytes.first_chunk::<16>(), self.len <= 16) {
-            // Sixteen bytes that are copied in one piece and cut after are cheaper than so many as there are.
+            // Copying a fixed sixteen bytes and truncating is cheaper than copying a variable number.
             let end = out.len() + self.len;
             out.extend_from_slice(first);
             out.truncate(end);
@@ -49,7 +50,7 @@ impl Short {
     }
 }
 
-/// Reads a number at `at` and moves past it; `None` where the bytes end or the number has more than 64 bits.
+/// Reads a number at `at` and moves past it; `None` if the bytes end or the number exceeds 64 bits.
 #[inline]
 pub fn get(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let first = *bytes.get(*at)?;
@@ -80,7 +81,7 @@ fn get_long(bytes: &[u8], at: &mut usize, first: u8) -> Option<u64> {
     }
 }
 
-/// Moves past a number.
+/// Skips a number.
 #[inline]
 pub fn skip(bytes: &[u8], at: &mut usize) -> Option<()> {
     while *bytes.get(*at)? >= 0x80 {
@@ -90,7 +91,7 @@ pub fn skip(bytes: &[u8], at: &mut usize) -> Option<()> {
     Some(())
 }
 
-/// Signed numbers as unsigned ones, small in both directions: 0, -1, 1, -2, …
+/// Maps signed numbers to unsigned ones so that small magnitudes stay small: 0, -1, 1, -2, …
 #[inline]
 pub fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64

@@ -1,4 +1,4 @@
-//! The golden files of `testdata` and what they must be read as. The end-to-end tests use this file too.
+//! The golden files of `testdata` and the replies expected from them. The end-to-end tests use this file too.
 //!
 //! `expected.json` of a release:
 //!
@@ -14,8 +14,9 @@
 //! `{"hex": …}` where it is not UTF-8. A string that is a JSON document of the module's own (the reply of `SESSION.GET`, an event) stands there
 //! as that document. `"…"` stands for anything.
 //!
-//! `expected.json` is never written anew, so it must hold for later versions too: a document may have members that it did not have then, and
-//! all members that it had must be what they were. Strings are compared as they are: a message's body is kept byte for byte.
+//! `expected.json` is never rewritten, so it must hold for later versions too: a document may have new members, and all members that it had
+//! must
+//! be the same. Strings are compared verbatim: a message's body is kept byte for byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
-/// Members of the module's documents in which the text is the client's own.
+/// Members of the module's documents whose text is the client's own.
 const VERBATIM: [&str; 5] = ["messages", "meta", "summary", "changeInfo", "impact"];
 
 /// The files of one release.
@@ -31,7 +32,7 @@ pub struct Release {
     pub folder: PathBuf,
     pub clock_ms: i64,
     pub keys: BTreeMap<String, Key>,
-    /// Asked once, after the keys.
+    /// Commands run once, after the keys.
     pub asked: Vec<Asked>,
     /// `DEBUG DIGEST-VALUE` of each key of the module's types.
     pub digests: BTreeMap<String, String>,
@@ -44,7 +45,7 @@ pub struct Key {
     pub asked: Vec<Asked>,
 }
 
-/// A command as one would type it, and its reply as JSON text.
+/// A command as typed, and its reply as JSON text.
 pub struct Asked {
     pub command: String,
     pub reply: String,
@@ -180,7 +181,7 @@ fn array(json: &str) -> Option<Vec<String>> {
     Some(elements.iter().map(|element| element.get().to_owned()).collect())
 }
 
-/// The first place at which a reply is not what is expected of it, both as JSON text; `None` where it is as expected.
+/// Returns the first difference between two replies in JSON; `None` if the actual one is as expected.
 pub fn difference(expected: &str, actual: &str) -> Option<String> {
     difference_at("the reply", expected, actual)
 }
@@ -219,7 +220,7 @@ fn difference_at(place: &str, expected: &str, actual: &str) -> Option<String> {
             .into_iter()
             .find_map(|(index, (expected, actual))| difference_at(&format!("{place}[{index}]"), expected, actual));
     }
-    // The same text may be escaped in another way.
+    // The same string may be escaped differently.
     let text = |json: &str| serde_json::from_str::<String>(json).ok();
     match (text(expected), text(actual)) {
         (Some(expected), Some(actual)) if expected == actual => None,

@@ -1,6 +1,6 @@
-//! What released versions have written, read by this one: every payload in `testdata`, through what the crate makes public.
+//! Decodes what released versions wrote: every payload in `testdata`, through the crate's public API.
 //!
-//! Nothing here is made by this version: `scripts/golden` made the files when each release was. Only `digests.json` may be written again,
+//! This version makes nothing here: `scripts/golden` made the files at each release. Only `digests.json` may be rewritten,
 //! with `UPDATE_GOLDEN_DIGESTS=1`, when what a digest covers has changed on purpose (CONTRIBUTING.md).
 
 // The end-to-end tests use the rest.
@@ -52,7 +52,7 @@ impl Decoded {
         }
     }
 
-    /// What `DEBUG DIGEST-VALUE` says of a key with this value.
+    /// Returns `DEBUG DIGEST-VALUE` of a key with this value.
     fn digest(&self, has_expiry: bool) -> String {
         let mut digest = sha1::ServerDigest::new();
         match self {
@@ -92,7 +92,7 @@ fn every_payload_is_read_as_it_was_written() {
         let values = decode_all(&release, |name| release.file(&format!("{name}.payload")));
         assert_replies(&release, &values);
 
-        // What this version writes of it, it reads as the same.
+        // What this version encodes must decode to the same.
         let again = decode_all(&release, |name| values[name].encode());
         assert_replies(&release, &again);
         let digests = digests_of(&release, &values);
@@ -148,8 +148,9 @@ fn every_payload_is_named_in_expected_json() {
     }
 }
 
-/// A payload with another number in its format byte says which formats the decoder knows: what it refuses for other reasons, it has tried to
-/// read.
+/// A payload with another number in its format byte shows which formats the decoder supports: if it is refused for another reason, the
+/// decoder
+/// has tried to read it.
 #[test]
 fn every_format_that_is_read_has_golden_files() {
     let releases = releases();
@@ -188,7 +189,7 @@ fn every_format_that_is_read_has_golden_files() {
     }
 }
 
-/// Where the format stands: behind the length of a session's first blob, behind the kind of anything else.
+/// Returns the offset of the format: after the length of a session's first blob, or after the kind of another type.
 fn format_at(payload: &[u8]) -> usize {
     match payload[0] {
         0 => 2,
@@ -232,7 +233,7 @@ fn assert_replies(release: &Release, values: &Values) {
     assert!(compared > values.len(), "too little was compared: {compared}");
 }
 
-/// What a server with these values would reply, at the time when the release was asked.
+/// Computes the replies of a server with these values, at the time when the release was queried.
 struct Asking<'a> {
     release: &'a Release,
     values: &'a Values,
@@ -240,7 +241,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// The reply as JSON text; `None` where only a server can say.
+    /// Returns the reply as JSON text; `None` if only a server can make it.
     fn reply(&mut self, command: &str) -> Option<String> {
         let now_ms = self.release.clock_ms;
         let words: Vec<&str> = command.split_whitespace().collect();
@@ -327,7 +328,7 @@ impl Asking<'_> {
         }
     }
 
-    /// The entries of a directory whose keys hold their sessions.
+    /// Returns the entries of a directory whose keys hold their sessions.
     fn listed(&self, name: &str, by_activity: bool) -> Vec<String> {
         let Decoded::Directory(directory) = &self.values[name] else {
             panic!("no directory {name}")
@@ -340,7 +341,7 @@ impl Asking<'_> {
             }
         });
         if by_activity {
-            // Newest created first before, which stays the order of equal times.
+            // Sorted by creation before, which remains the order of equal times.
             found.sort_by_key(|(_, session)| std::cmp::Reverse(session.last_activity_ms()));
         }
         found

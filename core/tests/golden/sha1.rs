@@ -1,6 +1,6 @@
-//! The server's digest of a value, as `DEBUG DIGEST-VALUE` shows it, so that what servers said of golden files can be compared here too.
+//! The server's digest of a value, as `DEBUG DIGEST-VALUE` shows it, to compare it with the digests in golden files.
 
-/// What a server makes of the parts that a module's type gives it: each is mixed into the digest of a sequence, and that into the value's.
+/// The digest of a value that a module's type passes in parts: each is mixed into the digest of a sequence, and that into the value's.
 pub struct ServerDigest([u8; 20]);
 
 impl ServerDigest {
@@ -12,7 +12,7 @@ impl ServerDigest {
         mix(&mut self.0, part);
     }
 
-    /// After all parts, which are one sequence.
+    /// Returns the digest after all parts, which are one sequence.
     pub fn of_module_value(self, has_expiry: bool) -> String {
         /// The server's number for values of modules' types (`OBJ_MODULE`).
         const MODULE: u32 = 5;
@@ -34,7 +34,7 @@ fn xor(digest: &mut [u8; 20], bytes: &[u8]) {
     }
 }
 
-/// The order of what is mixed counts, that of what is xored does not.
+/// Mixes bytes so that their order matters, unlike in a plain XOR.
 fn mix(digest: &mut [u8; 20], bytes: &[u8]) {
     xor(digest, bytes);
     *digest = sha1(digest);

@@ -1,7 +1,8 @@
 //! The rows of anchors, drawn at [`crate::Anchors::encode_whole`].
 //!
-//! Every field stands at its place, and those that not every anchor has are announced by a flag, as another field would be: where it is not
-//! set, there is none. A flag that only a newer version knows is refused, loudly.
+//! Every field is at a fixed place. Optional fields are announced by a flag, as fields added later would be; without the flag there is
+//! none.
+//! An unknown flag, set by a newer version, is refused with an error.
 
 use crate::payload::kind::{put_sized, put_time_ms, Reader};
 use crate::text::varint;
@@ -15,7 +16,7 @@ pub(crate) struct AnchorRow<'a> {
     pub session_id: &'a str,
     pub outcome: Option<&'a str>,
     pub checkpoint_id: Option<u64>,
-    /// A number, as it is spelled.
+    /// A number, as text.
     pub perf_delta: Option<&'a [u8]>,
     pub key_impacts: Vec<&'a str>,
 }

@@ -1,7 +1,8 @@
 //! A directory's rows, drawn at [`crate::Directory::encode_whole`].
 //!
-//! Every field stands at its place, so another one is announced by a flag: where that is not set, it is what it was before there was the
-//! field. A flag that only a newer version knows is refused, loudly.
+//! Every field is at a fixed place, so a field added later is announced by a flag; without the flag it has its default. An unknown flag,
+//! set
+//! by a newer version, is refused with an error.
 
 use uuid::Uuid;
 
@@ -13,9 +14,9 @@ pub(crate) struct EntryRow<'a> {
     pub id: Uuid,
     pub created_at_ms: i64,
     pub key: &'a [u8],
-    /// Empty: none.
+    /// Empty if there is none.
     pub alias: &'a [u8],
-    /// A flag; not set: false.
+    /// Stored as a flag; false if not set.
     pub is_autoname: bool,
 }
 

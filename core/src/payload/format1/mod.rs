@@ -1,4 +1,4 @@
-//! The rows of format 1, apart from the types in memory: one file each type of value.
+//! The rows of format 1, separate from the types in memory: one file for each type of value.
 
 pub(crate) mod anchors;
 pub(crate) mod directory;

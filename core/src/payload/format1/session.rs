@@ -1,16 +1,16 @@
-//! A session's rows: MessagePack, the session as a map by field names, what a session has many of as arrays.
+//! The rows of a session: MessagePack, the session as a map by field names, lists as arrays.
 //!
-//! | where a payload does not say it | it is |
+//! | if a payload does not contain | it is |
 //! |---|---|
 //! | `id`, a row's first field | missing: the payload is refused |
 //! | a number, a time | 0; `version`: 1 |
-//! | a text or object that not every session has | none |
+//! | an optional text or object | none |
 //! | a list | empty |
-//! | a limit | what its row in [`crate::limits`] says |
-//! | `entities` of a checkpoint | those of the checkpoint before it, or of the session where that is the first |
+//! | a limit | the default in its row of [`crate::limits`] |
+//! | `entities` of a checkpoint | those of the checkpoint before it, or of the session for the first checkpoint |
 //!
-//! A field that is added here gets a default of its own, and a line above if it is another one. A field that only a newer version knows
-//! is refused, loudly.
+//! A new field gets a default here, and a line in the table above if that is a different one. An unknown field, written by a newer version,
+//! is refused with an error.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,12 +57,12 @@ pub(crate) struct SessionRow {
     pub lease: Option<LeaseRow>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_lease_token: u64,
-    /// The greatest seqs of a message and of an event that are there no more.
+    /// The greatest seqs of a message and of an event that are no longer there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_gone_message: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_gone_event: u64,
-    /// Events up to here were migrated.
+    /// Events up to this seq were migrated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub foreign_events_until: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub(crate) struct SessionRow {
     pub chunks: ChunkCounts,
 }
 
-/// How many chunks of each log follow, in this order.
+/// The number of chunks of each log that follow, in this order.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ChunkCounts {
@@ -98,12 +98,12 @@ pub(crate) struct CheckpointRow {
     pub label: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// Every checkpoint has one: none is refused as a text out of range.
+    /// Required: a missing one is read as empty and refused for its length.
     #[serde(default)]
     pub state: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<String>,
-    /// The same.
+    /// Required, like `state`.
     #[serde(default)]
     pub summary: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,11 +118,11 @@ pub(crate) struct CheckpointRow {
     pub main: Vec<ChunkRun>,
 }
 
-/// So many chunks: those from this number on among the messages' chunks before, counted from 1; with number 0 they follow as blobs.
+/// A number of chunks: those from this number on among the message chunks before, counted from 1; with number 0 they follow as blobs.
 #[derive(Serialize, Deserialize, Clone, Copy)]
 pub(crate) struct ChunkRun(pub u64, pub u64);
 
-/// Id, name, type, aliases, mention count, last mentioned at.
+/// Id, name, type, aliases, mention count, time of the last mention.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct EntityRow(
     pub String,
@@ -146,7 +146,7 @@ pub(crate) struct AgentRow(
     #[serde(default)] pub Option<String>,
 );
 
-/// Holder, token, expires at.
+/// Holder, token, expiry.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LeaseRow(pub String, #[serde(default)] pub u64, #[serde(default)] pub i64);
 
@@ -163,7 +163,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl SessionRow {
-    /// Appends the map.
+    /// Appends the MessagePack map.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         let written = rmp_serde::encode::write_named(bytes, self);
         debug_assert!(written.is_ok(), "nothing in a row can fail to serialise into memory");
@@ -178,7 +178,7 @@ impl SessionRow {
 mod tests {
     use super::*;
 
-    /// What a payload of this format says at the least.
+    /// The smallest payload of this format.
     #[derive(Serialize)]
     struct Least {
         id: (u64, u64),

@@ -1,7 +1,8 @@
-//! The agents that work on a session, and the lease by which one of them has the turn.
+//! The agents that work on a session, and the lease that gives one of them the turn.
 //!
-//! A lease carries a *fencing token*: each new lease takes a larger one, so a writer whose lease has passed to somebody else is told so
-//! by its own token. A lease ends by its time, by release, when its holder leaves or when the session closes; nothing has to run for that.
+//! A lease carries a *fencing token*: each new lease has a larger one, so a writer whose lease has passed to another agent is refused by
+//! its
+//! own token. A lease ends when it expires, on release, when its holder leaves, or when the session closes; no timer is involved.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,7 @@ impl Lease {
     }
 }
 
-/// Whether an agent that joins was there already.
+/// Whether a joining agent was known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Joined {
     New,
@@ -77,7 +78,7 @@ pub struct LeaseHeld {
 pub(crate) struct Agents {
     pub(in crate::session) by_name: BTreeMap<String, Agent>,
     pub(in crate::session) lease: Option<Lease>,
-    /// The token of the last lease there was.
+    /// The token of the most recent lease; 0 if there was none.
     pub(in crate::session) last_token: u64,
 }
 
@@ -108,8 +109,9 @@ impl Agents {
         self.lease.as_ref().filter(|lease| lease.lives(now_ms))
     }
 
-    /// Adds an agent. A known one is seen again, and its meta is replaced if one is given. The second part of the result says whether
-    /// anything but the time it was seen changed. With `max_agents` 0 there is no bound.
+    /// Adds an agent. For a known one it updates when it was last seen, and replaces its meta if one is given. The second part of the
+    /// result
+    /// says whether anything but that time changed. `max_agents` 0 is no bound.
     pub fn join(
         &mut self,
         name: &str,
@@ -138,7 +140,7 @@ impl Agents {
         Ok((Joined::New, true))
     }
 
-    /// Removes an agent and ends the living lease if it holds it. Says whether it was there, and whether it held the lease.
+    /// Removes an agent and ends the lease if the agent holds it. Returns whether it was known, and whether it held the lease.
     pub fn leave(&mut self, name: &str, now_ms: i64) -> (bool, bool) {
         let held = self
             .lease
@@ -147,8 +149,8 @@ impl Agents {
         (self.by_name.remove(name).is_some(), held)
     }
 
-    /// Gives `name` the turn until `expires_at_ms`, under a new token or, where it holds the turn already, under the one it has.
-    /// `limits_enforced` is false for what a primary has decided.
+    /// Gives `name` the lease until `expires_at_ms`: with a new fencing token, or with its present one if it holds the lease already.
+    /// `limits_enforced` is false when replaying what a primary has decided.
     pub fn lease(
         &mut self,
         name: &str,
@@ -175,14 +177,14 @@ impl Agents {
         Ok(token)
     }
 
-    /// Ends the living lease of that token; false if there is no such.
+    /// Ends the unexpired lease with this token; returns false if there is none.
     pub fn release(&mut self, token: u64, now_ms: i64) -> bool {
         self.lease
             .take_if(|lease| lease.token == token && lease.lives(now_ms))
             .is_some()
     }
 
-    /// Passes a living lease of `from` to `to` under a new token, which it returns.
+    /// Passes an unexpired lease of `from` to `to` and returns its new token.
     pub fn pass_lease(&mut self, from: &str, to: &str, now_ms: i64) -> Option<u64> {
         let lease = self
             .lease
@@ -194,7 +196,7 @@ impl Agents {
         Some(self.last_token)
     }
 
-    /// A joined agent did something.
+    /// Updates when an agent was last seen, if it has joined.
     pub fn see(&mut self, name: &str, now_ms: i64) {
         if let Some(agent) = self.by_name.get_mut(name) {
             agent.last_seen_ms = now_ms;

@@ -1,4 +1,4 @@
-//! Checkpoints: moments of a session to come back to, and forks that go on from one.
+//! Checkpoints: snapshots of a session that it can be restored to and forked from.
 //!
 //! ```text
 //!   live        [segment][segment][segment] … [chunk][chunk][open chunk]
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A snapshot is a copy of the logs, and a copy of a log shares everything that is sealed: see [`crate::log`]. Entities are shared too,
-//! until one is mentioned again. So a checkpoint costs what its references cost, however long the session is, and whoever trims,
-//! rewrites or drops one side leaves the other as it is.
+//! until one is mentioned again. So a checkpoint costs only its references, however long the session is, and trimming, rewriting or
+//! dropping one side does not change the other.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::text::{json, time};
 
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
-    /// A seq.
+    /// The seq that the checkpoint took.
     pub id: u64,
     pub time_ms: i64,
     pub label: Option<String>,
@@ -34,7 +34,7 @@ pub struct Checkpoint {
     pub(in crate::session) snapshot: Snapshot,
 }
 
-/// What a restore brings back, beside the state.
+/// What a restore brings back in addition to the state.
 #[derive(Debug, Clone)]
 pub(in crate::session) struct Snapshot {
     pub messages: Messages,
@@ -46,12 +46,12 @@ pub(in crate::session) struct Snapshot {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checkpoints {
     pub(in crate::session) list: Vec<Arc<Checkpoint>>,
-    /// The greatest seq of a checkpoint that is there no more; 0: all are there.
+    /// The greatest id of a checkpoint that is no longer there; 0 if there is none.
     pub(in crate::session) last_gone: u64,
 }
 
 impl Checkpoints {
-    /// Adds the newest; of more than `max_checkpoints` the oldest go, where that is not 0.
+    /// Adds the newest checkpoint, and drops the oldest ones beyond `max_checkpoints`; 0 is no bound.
     pub fn push(&mut self, checkpoint: Arc<Checkpoint>, max_checkpoints: u64) {
         debug_assert!(
             self.last_id() < checkpoint.id,
@@ -65,7 +65,7 @@ impl Checkpoints {
         }
     }
 
-    /// Drops the checkpoints whose ids `goes` says; returns how many were there.
+    /// Drops the checkpoints whose ids `goes` accepts; returns how many.
     pub fn drop_where(&mut self, goes: impl Fn(u64) -> bool) -> u64 {
         let before = self.list.len();
         let last_gone = &mut self.last_gone;
@@ -84,7 +84,7 @@ impl Checkpoints {
         self.list.get(at)
     }
 
-    /// The id of the newest; 0: there is none.
+    /// Returns the id of the newest checkpoint; 0 if there is none.
     pub fn last_id(&self) -> u64 {
         self.list.last().map_or(0, |checkpoint| checkpoint.id)
     }
@@ -131,7 +131,7 @@ impl Checkpoint {
         out
     }
 
-    /// What is held for this checkpoint alone. `seen` holds the chunks that have been counted already.
+    /// Returns the heap bytes of this checkpoint. `seen` holds the chunks that are already counted, which are skipped.
     pub(in crate::session) fn heap_bytes(&self, seen: &mut HashSet<usize>) -> usize {
         let Checkpoint {
             id: _,

@@ -1,17 +1,17 @@
-//! The last `DEDUP` tokens of a session, each with a fingerprint of what was appended under it and the seq that was replied.
+//! The last `DEDUP` tokens of a session, each with a fingerprint of what was appended with it and the seq of the reply.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What is known of a token.
+/// The result of looking up a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     Never,
-    /// The same append again: this was its reply.
+    /// The same append was made before, with this reply.
     Repeated {
         seq: u64,
     },
-    /// Another append under the same token.
+    /// The token was used before for a different append.
     Conflict,
 }
 
@@ -41,7 +41,7 @@ impl Dedup {
         }
     }
 
-    /// Remembers a token that was not known, and forgets the oldest beyond `window`.
+    /// Remembers an unknown token, and drops the oldest tokens beyond `window`.
     pub fn remember(&mut self, token: &str, fingerprint: u128, seq: u64, window: u64) {
         if window == 0 {
             return;

@@ -39,7 +39,7 @@ impl Entity {
     }
 }
 
-/// What is said of an entity when it is mentioned.
+/// One mention of an entity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mention<'a> {
     pub id: Cow<'a, str>,
@@ -56,8 +56,9 @@ impl<'a> Mention<'a> {
         }
     }
 
-    /// Reads `id` or `entity_id`, `name` or `entity_name`, `type` or `entity_type`, `aliases` from a JSON object; the shorter key
-    /// counts where both are there. What else the object holds is passed over.
+    /// Reads `id` or `entity_id`, `name` or `entity_name`, `type` or `entity_type`, and `aliases` from a JSON object; where both names of a
+    /// member
+    /// are there, the shorter one counts. Ignores other members.
     pub fn read(object: &'a [u8]) -> Result<Self, MentionError> {
         let mut texts: [(&str, &str, Option<Given<'a>>); 3] = [
             ("id", "entity_id", None),
@@ -107,17 +108,17 @@ impl<'a> Mention<'a> {
     }
 }
 
-/// A member's text, or that it is none.
+/// The text of a member; an error if it is not one.
 type Given<'a> = Result<Cow<'a, str>, ()>;
 
-/// Why a JSON object says nothing of an entity.
+/// Why a JSON object is no mention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MentionError {
     NotAnObject(json::Error),
     NoId,
-    /// This member is not a text of the usual length.
+    /// This member is not a string of the allowed length.
     Text(&'static str),
-    /// `aliases` is not an array of such texts.
+    /// `aliases` is not an array of such strings.
     Aliases,
 }
 
@@ -147,8 +148,9 @@ pub struct Entities {
     text_bytes: usize,
 }
 
-/// A text as words and types are compared, without case. Letter by letter: what a letter becomes does not depend on its neighbours, so the
-/// beginning of a word stays one.
+/// Folds a text for comparison without case. It folds letter by letter, independent of the neighbouring letters, so a prefix of a word
+/// folds to
+/// a prefix of the folded word.
 pub fn folded(text: &str) -> String {
     text.chars()
         .flat_map(char::to_uppercase)
@@ -156,7 +158,7 @@ pub fn folded(text: &str) -> String {
         .collect()
 }
 
-/// The type of an entity of which nothing but an id is known.
+/// The type of an entity that was mentioned without one.
 pub const UNKNOWN_TYPE: &str = "unknown";
 
 impl Entities {
@@ -172,7 +174,7 @@ impl Entities {
         self.by_id.get(id)
     }
 
-    /// From the most to the least recently mentioned.
+    /// Iterates from the most to the least recently mentioned.
     pub fn by_recency(&self) -> impl Iterator<Item = (&str, &Entity)> {
         self.by_rank
             .values()
@@ -180,9 +182,11 @@ impl Entities {
             .filter_map(|id| self.by_id.get(id).map(|entity| (id.as_ref(), entity)))
     }
 
-    /// Counts a mention, the most recent now; true if the entity is new. A known entity's count goes up by 1, aliases are merged, a
-    /// name or type that is given replaces. An unknown one is created, with its id as name and [`UNKNOWN_TYPE`] where nothing else is
-    /// given. If there are more than `max_entities` (0: no bound) then, the least recently mentioned goes.
+    /// Counts a mention and makes the entity the most recent; returns true if it is new. For a known entity the count increases by 1,
+    /// aliases are
+    /// merged, and a given name or type replaces the old one. A new one takes its id as name and [`UNKNOWN_TYPE`] where nothing else is
+    /// given.
+    /// Beyond `max_entities` (0: no bound) the least recently mentioned is dropped.
     pub fn mention(&mut self, mention: &Mention<'_>, now_ms: i64, max_entities: u64) -> bool {
         let rank = self.next_rank;
         self.next_rank += 1;
@@ -222,7 +226,7 @@ impl Entities {
         !known
     }
 
-    /// Forgets an entity; false if it was not known.
+    /// Removes an entity; returns false if it was not known.
     pub fn forget(&mut self, id: &str) -> bool {
         let Some((id, entity)) = self.by_id.remove_entry(id) else {
             return false;
@@ -232,7 +236,7 @@ impl Entities {
         true
     }
 
-    /// Puts back, as the most recent, an entity that a payload kept. `None` if its id is there already.
+    /// Adds an entity read from a payload, as the most recent. Returns `None` if its id exists already.
     pub(crate) fn restore(
         &mut self,
         id: &str,
@@ -261,9 +265,9 @@ impl Entities {
         Some(())
     }
 
-    /// What the entities hold on the heap, about.
+    /// Estimates the heap bytes of the entities.
     pub fn heap_bytes(&self) -> usize {
-        // Two tree entries and a shared id each, at the nodes' usual filling.
+        // Two tree entries and a shared id each, at the usual fill of the nodes.
         const ENTRY_BYTES: usize = (size_of::<Entity>() + 3 * size_of::<Arc<str>>() + 2 * size_of::<u64>()) * 3 / 2;
         self.text_bytes + self.by_id.len() * ENTRY_BYTES
     }

@@ -1,6 +1,6 @@
-//! What agents recorded: an append-only log of events, the same log as messages stand in, kept by count and age.
+//! The events that agents recorded: an append-only log, like that of the messages, bounded by count and age.
 //!
-//! An event is kept as the JSON object it is shown as; its type stands in the record's header, so that filtering by type reads no
+//! An event is stored as the JSON object that reads show; its type is also in the record's header, so that filtering by type reads no
 //! body.
 
 use std::ops::ControlFlow;
@@ -19,9 +19,9 @@ pub(crate) struct Events {
     pub(in crate::session) log: Log,
     /// No event is older than this.
     oldest_ms: i64,
-    /// The greatest seq of an event that is there no more; 0: all are there.
+    /// The greatest seq of an event that is no longer there; 0 if there is none.
     pub(in crate::session) last_gone: u64,
-    /// Events up to this seq were written by others and may be spelled in other ways than [`compose`] does.
+    /// Events up to this seq were not written by [`compose`], so their JSON may be formatted differently.
     pub(in crate::session) foreign_until: u64,
 }
 
@@ -51,7 +51,7 @@ impl Events {
         }
     }
 
-    /// Records an event under a seq that is above all others. `state` is the one that the session is in before it.
+    /// Records an event with a seq greater than all others. `state` is the session's state before the event.
     ///
     /// Cost: O(bytes of the event).
     pub fn push(&mut self, event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str, compress_after_bytes: u32) {
@@ -72,14 +72,14 @@ impl Events {
         self.oldest_ms = self.oldest_ms.min(time_ms);
     }
 
-    /// Drops every event behind a seq. Cost: O(events dropped).
+    /// Drops every event after a seq. Cost: O(events dropped).
     pub fn cut_after(&mut self, seq: u64) {
         if let Some(last_seq) = self.log.cut_after(seq) {
             self.last_gone = self.last_gone.max(last_seq);
         }
     }
 
-    /// Drops what is over `maxlen` or was recorded before `passed_before_ms`. Cost: O(dropped), with times out of order O(events).
+    /// Drops the events beyond `maxlen` or recorded before `passed_before_ms`. Cost: O(dropped), with times out of order O(events).
     pub fn trim(&mut self, maxlen: u64, passed_before_ms: i64) {
         if self.log.is_empty() {
             return;
@@ -111,12 +111,12 @@ impl Events {
         self.oldest_ms = oldest_ms;
     }
 
-    // ---- reading: events from before `passed_before_ms` are shown to nobody -------------------------------------------
+    // ---- reading: events from before `passed_before_ms` are not shown -------------------------------------------------
 
-    /// Gives the events of a range, as the JSON objects they are shown as.
+    /// Calls `each` with the events of a range, as the JSON objects that reads show.
     ///
-    /// Cost: O(log chunks + events looked at): the filters look at each event in turn until `count` are found, by type at its header, by the
-    /// others at its body.
+    /// Cost: O(log chunks + events examined): events are examined in turn until `count` are found, by type from the header, by the other
+    /// filters from the body.
     pub fn range(&self, range: &EventRange<'_>, passed_before_ms: i64, mut each: impl FnMut(&[u8])) {
         let mut left = range.count;
         if left == 0 || range.from > range.to {
@@ -154,7 +154,7 @@ impl Events {
         };
     }
 
-    /// Gives every event from this seq on, until told to stop. Cost: O(log chunks + events given).
+    /// Calls `each` with every event from this seq on, until it breaks. Cost: O(log chunks + events given).
     pub fn scan_from(
         &self,
         from_seq: u64,
@@ -169,9 +169,9 @@ impl Events {
         });
     }
 
-    /// The greatest seq of an event that is there no more, or that a read does not show any more; 0 if all are there.
+    /// Returns the greatest seq of the events that were dropped or have expired; 0 if there is none.
     ///
-    /// Cost: O(1); O(events) headers while some have passed and are not freed.
+    /// Cost: O(1); O(events) headers while some have expired and are not yet freed.
     pub fn last_gone(&self, passed_before_ms: i64) -> u64 {
         let mut last_gone = self.last_gone;
         if self.oldest_ms < passed_before_ms {
@@ -186,7 +186,9 @@ impl Events {
         last_gone
     }
 
-    /// Cost: O(1); O(events) headers while some have passed and are not freed.
+    /// Returns the number of events that reads show, with the first and the last.
+    ///
+    /// Cost: O(1); O(events) headers while some have expired and are not yet freed.
     pub fn span(&self, passed_before_ms: i64) -> EventSpan {
         let mut span = EventSpan::default();
         if self.oldest_ms >= passed_before_ms {
@@ -208,28 +210,28 @@ impl Events {
     }
 }
 
-/// An event to be recorded.
+/// An event to record.
 #[derive(Debug, Clone, Default)]
 pub struct NewEvent<'a> {
     pub kind: &'a str,
     pub agent: Option<&'a str>,
-    /// Takes the place of `change`'s own `entityIds`.
+    /// Replaces the `entityIds` in `change`.
     pub entities: Option<&'a [&'a str]>,
     /// Texts of JSON objects, which [`json::read_object`] has accepted.
     pub change: Option<&'a [u8]>,
     pub impact: Option<&'a [u8]>,
-    /// The state the session moves to, which may be the one it is in.
+    /// The state to move to, which may be the present one.
     pub state: Option<&'a str>,
 }
 
-/// Which events a range gives: of seqs from `from` to `to`, those that pass every filter; a filter with several values is passed by any of
+/// Which events a range selects: those with seqs from `from` to `to` that pass every filter; a filter with several values accepts any of
 /// them.
 #[derive(Debug, Clone, Default)]
 pub struct EventRange<'a> {
     pub from: u64,
     pub to: u64,
     pub rev: bool,
-    /// At most so many.
+    /// Maximum number of events.
     pub count: u64,
     pub kinds: &'a [&'a str],
     pub agents: &'a [&'a str],
@@ -238,7 +240,7 @@ pub struct EventRange<'a> {
     pub to_state: Option<&'a str>,
 }
 
-/// How many events a read shows, and the first and last of them.
+/// The number of events that reads show, and the first and last of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventSpan {
     pub count: u64,
@@ -246,11 +248,11 @@ pub struct EventSpan {
     pub last_seq: Option<u64>,
 }
 
-/// `{"seq","timestamp","type","agentId","changeInfo":{"entityIds":[…], …},"impact":{…},"stateTransition":{"from","to"}}`, absent where not
-/// given.
+/// Composes `{"seq","timestamp","type","agentId","changeInfo":{"entityIds":[…], …},"impact":{…},"stateTransition":{"from","to"}}`, without
+/// the
+/// members that are not given.
 fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8> {
-    // Everything at once: a buffer that grows costs more than what is written into it. 256 bytes are more than all names, numbers and
-    // punctuation take.
+    // One allocation: growing the buffer would cost more than writing into it. All names, numbers and punctuation take less than 256 bytes.
     let entities = event.entities.unwrap_or_default();
     let texts = [event.kind, event.agent.unwrap_or(""), state, event.state.unwrap_or("")];
     let objects = [event.change.unwrap_or(b""), event.impact.unwrap_or(b"")];
@@ -310,17 +312,17 @@ fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8>
     out
 }
 
-/// What an event's text must hold for the event to pass a range's filters. It is looked for before the text is read: that costs a tenth as
-/// much, and most events are not meant.
+/// Byte strings that an event's JSON must contain to pass a range's filters. They are searched for before the JSON is parsed: that costs a
+/// tenth as much, and most events do not match.
 ///
-/// [`compose`] writes agents and states in one way only. Entities may stand as their writer spelled them: those are not looked for in a
-/// text with escapes.
+/// [`compose`] writes agents and states in one way only. Entities may be spelled as their writer chose: texts with escapes are not searched
+/// for them.
 struct Marks {
     agents: Vec<Finder<'static>>,
     entities: Vec<Finder<'static>>,
-    /// The transition, where only one end of it is given.
+    /// The transition, if only one end of it is given.
     transition: Option<Finder<'static>>,
-    /// With the state that it leads to, the event ends.
+    /// The end of an event's JSON that leads to the state.
     end: Vec<u8>,
 }
 
@@ -355,7 +357,7 @@ impl Marks {
     }
 
     fn are_in(&self, kind: &str, body: &[u8]) -> bool {
-        // Seq, time and type go before the agent; of the type, each byte is written as six at most.
+        // Seq, time and type precede the agent; each byte of the type is written as at most six.
         let before_agent = 96 + 6 * kind.len();
         let has = |mark: &Finder<'_>| mark.find(body).is_some();
         let agent_is_in = |mark: &Finder<'_>| {
@@ -369,7 +371,7 @@ impl Marks {
     }
 }
 
-/// Whether an event passes the filters that look at its body.
+/// Returns whether an event passes the filters on its body.
 fn matches(body: &[u8], range: &EventRange<'_>) -> bool {
     let mut agent = range.agents.is_empty();
     let mut entity = range.entities.is_empty();
@@ -378,7 +380,7 @@ fn matches(body: &[u8], range: &EventRange<'_>) -> bool {
     json::members(body, |key, value| match value {
         Value::String(text) if key.is("agentId") => agent |= range.agents.iter().any(|name| text.is(name)),
         Value::Object(change) if key.is("changeInfo") => {
-            // A key given twice counts as given last.
+            // Of a repeated key the last value counts.
             let mut inside = false;
             json::members(change, |key, value| {
                 if key.is("entityIds") {

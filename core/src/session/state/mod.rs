@@ -1,10 +1,10 @@
-//! What a session is made of. Each kind of thing is a value with its own rules that knows nothing of the session around it.
+//! The parts of a session. Each is a value with its own rules that knows nothing of the session around it.
 //!
-//! The fields are open to [`crate::session`] and what stands below it, and to nobody else. What almost every session has stands in
-//! [`Session`] itself; what few have stands in [`Cold`].
+//! The fields are visible to [`crate::session`] and its submodules only. What almost every session has is in [`Session`] itself; what few
+//! have is in [`Cold`].
 //!
-//! Whoever encodes, digests, measures or forks them destructures all of them: a new field is an error in each of these places until
-//! somebody has decided there.
+//! Code that encodes, digests, measures or forks destructures every field, so that a new field is a compile error in each of these places
+//! until somebody has decided there.
 
 pub(super) mod agents;
 pub(super) mod checkpoints;
@@ -25,15 +25,15 @@ use dedup::Dedup;
 use entities::Entities;
 use events::Events;
 
-/// The state a session starts in.
+/// The initial state of a session.
 pub const INITIAL_STATE: &str = "working";
 
-/// A session: identity, limits, and the conversation. Every operation takes the time as a value and says what happened as a value.
+/// A session: identity, limits, and the conversation. Every operation takes the time as a value and returns what happened as a value.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub(super) id: Uuid,
     pub(super) version: u64,
-    /// The last number that a message, event, checkpoint or element that was set aside took.
+    /// The last seq that was given to a message, event, checkpoint or set-aside element.
     pub(super) last_seq: u64,
     pub(super) created_at_ms: i64,
     pub(super) last_activity_ms: i64,
@@ -45,11 +45,11 @@ pub struct Session {
     pub(super) messages: Messages,
 }
 
-/// What few sessions have. It is made when the first of it is needed, so that an empty session stays small.
+/// What few sessions have. It is allocated when the first of it is needed, so that an empty session stays small.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cold {
     pub scope: Option<String>,
-    /// `None` is [`INITIAL_STATE`].
+    /// `None` stands for [`INITIAL_STATE`].
     pub state: Option<String>,
     /// A JSON object, as text.
     pub meta: Option<String>,
@@ -60,7 +60,7 @@ pub(super) struct Cold {
     pub dedup: Dedup,
     pub events: Events,
     pub agents: Agents,
-    /// What a migration could not read as a message, byte for byte.
+    /// Elements that a migration could not read as messages, byte for byte.
     pub set_aside: Log,
     pub alias: Option<String>,
     pub closed_at_ms: Option<i64>,
