@@ -19,7 +19,7 @@
 //! server has a way that is not in this list, the command is still replicated there, as the client sent it: [`super::Ctx::replicate`] falls
 //! back to `RM_ReplicateVerbatim`, which the server drops only if there is no receiver.
 
-use super::load::LoadCtx;
+use super::load_ctx::LoadCtx;
 use redis_module::raw;
 use std::os::raw::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

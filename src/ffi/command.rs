@@ -2,7 +2,7 @@
 
 use super::args::{self, Args};
 use super::ctx::Ctx;
-use super::load::LoadCtx;
+use super::load_ctx::LoadCtx;
 use super::log;
 use super::reply::ErrorReply;
 use crate::guard::{self, Panic};

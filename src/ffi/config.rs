@@ -1,7 +1,7 @@
 //! Settings: `CONFIG GET/SET session.<name>` and the configuration file, each behind a static that is read without a
 //! call.
 
-use super::load::LoadCtx;
+use super::load_ctx::LoadCtx;
 use crate::guard::guarded;
 use redis_module::raw;
 use std::ffi::{CStr, CString};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use redis_module::raw;
 
-use super::load::LoadCtx;
+use super::load_ctx::LoadCtx;
 
 /// Counts the events that invalidate the cache. 0 if the events cannot be observed: then nothing is cached.
 static EPOCH: AtomicU32 = AtomicU32::new(0);

@@ -1,6 +1,6 @@
 //! The module's part of `INFO`.
 
-use super::load::LoadCtx;
+use super::load_ctx::LoadCtx;
 use crate::guard::guarded;
 use redis_module::raw;
 use std::ffi::CStr;

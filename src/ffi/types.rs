@@ -13,7 +13,7 @@
 use super::defrag::Defrag;
 use super::expiry::KnownExpiry;
 use super::io::{AofWriter, Digest, Sink, Source};
-use super::load::LoadCtx;
+use super::load_ctx::LoadCtx;
 use crate::guard::guarded;
 use redis_module::raw;
 use std::cell::UnsafeCell;

@@ -53,7 +53,7 @@ impl Session {
     /// - Messages, events and set-aside elements without a time of their own get `now.content_ms`, and so does the creation of the session;
     ///   the last activity is `now.now_ms` if the source has none.
     /// - User messages count as queries and `entity_refs` as mentions, as in an append, if the source has no counts or no entities of its
-    /// own.
+    ///   own.
     /// - The window evicts what exceeds it, as after an append.
     ///
     /// # Errors
