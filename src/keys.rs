@@ -1,6 +1,5 @@
 //! Finds the keys among a command's arguments if some of them are values of options. It walks over the arguments with the command's row of
-//! the
-//! table as the grammar, so a value is skipped as a value, whatever its text: in `LABEL STORE STORE key` the first `STORE` is a label.
+//! the table as the grammar, so a value is skipped as a value, whatever its text: in `LABEL STORE STORE key` the first `STORE` is a label.
 //!
 //! The server asks for the keys before the command runs, to check permissions and slots, and for `COMMAND GETKEYS`. The syntax is checked
 //! only when the command runs; if it is wrong, every key that can be recognised is reported.
@@ -11,8 +10,7 @@ use crate::table::{Access, ArgSpec, Command, Kind, Place};
 /// Reports every key among `words`, which begin with the command's name: its position and its access.
 ///
 /// Supports rows with arguments of one word each, followed by options; a unit test checks each row that needs it. In a block of an option
-/// an
-/// integer is the count of the repeated argument after it.
+/// an integer is the count of the repeated argument after it.
 pub fn find<W: AsRef<[u8]>>(command: &Command, words: &[W], found: impl FnMut(usize, Access)) {
     let mut walk = Walk {
         command,

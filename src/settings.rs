@@ -1,8 +1,7 @@
 //! The module's settings: `CONFIG GET/SET session.<name>`. Their meaning is documented once, in `redis.conf`.
 //!
 //! To add a setting, add its line to the table below. The setting of a limit is made from the limit's row in the core: its value is copied
-//! into
-//! a session when that is created. Tests compare `redis.conf` with both.
+//! into a session when that is created. Tests compare `redis.conf` with both.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,6 +1,5 @@
 //! Commands as data. Each command's file holds its row; registration, `COMMAND DOCS`, redis-cli's hints, ACL categories and the reference
-//! page
-//! in `docs/` are generated from the rows.
+//! page in `docs/` are generated from the rows.
 
 use crate::ffi::Entry;
 
@@ -83,8 +82,7 @@ impl KeySpec {
 }
 
 /// The server's key-spec flags: how the key is opened, and how its data is used. For `ACCESS` an ACL requires read permission, for
-/// `INSERT`,
-/// `UPDATE` and `DELETE` write permission.
+/// `INSERT`, `UPDATE` and `DELETE` write permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(pub u64);
 

@@ -2,8 +2,7 @@
 //!
 //! An agent has two connections: one adds an event at each tick and waits for the reply, the other is blocked in a read until there is
 //! something new. A dashboard subscribes to what is published. Latencies are measured by the agents: of an add until its reply, of a
-//! delivery from
-//! before the add was sent until another agent has the event. These are wall times: compare them only with each other.
+//! delivery from before the add was sent until another agent has the event. These are wall times: compare them only with each other.
 
 use crate::bodies::session_key;
 use crate::instructions::event_texts;

@@ -1,6 +1,5 @@
 //! Measures what the client crate adds to the same command sent through redis-rs. Wall time, which is what a caller waits for: batches of
-//! both
-//! alternate, so that a busy moment affects both, and the median of the ratios of all pairs of batches is reported.
+//! both alternate, so that a busy moment affects both, and the median of the ratios of all pairs of batches is reported.
 
 use std::time::{Duration, Instant};
 

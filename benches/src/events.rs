@@ -1,8 +1,7 @@
 //! Measures queries on a session of 100,000 events: server instructions per examined event.
 //!
 //! The session is made once; servers under callgrind load it from a snapshot. The instructions of a server that only loads are subtracted
-//! from those
-//! of a server that loads and answers the query.
+//! from those of a server that loads and answers the query.
 
 use crate::bodies::session_key;
 use crate::instructions::event_texts;

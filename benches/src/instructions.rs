@@ -550,8 +550,7 @@ fn migrating() -> Vec<Row> {
 const KEPT: &str = "1000";
 
 /// The frequent writes of agents, each compared with `XADD` of the same texts as field values. Session and stream are full, so the cost
-/// includes
-/// trimming.
+/// includes trimming.
 fn recording(key: &str) -> Vec<Row> {
     let filled = |command: &dyn Fn(&mut Pipeline, usize)| {
         let mut setup = Pipeline::default();

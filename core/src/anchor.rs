@@ -239,8 +239,7 @@ impl Anchors {
     }
 
     /// Adds an anchor, replacing the session's former one, then drops those beyond `maxlen`, oldest first, and those older than
-    /// `max_age_ms`
-    /// at `now_ms`; this may drop the one just added.
+    /// `max_age_ms` at `now_ms`; this may drop the one just added.
     ///
     /// Cost: O(log anchors + dropped).
     pub fn add(&mut self, new: &NewAnchor<'_>, bounds: AnchorBounds, now_ms: i64) -> Added {
@@ -335,8 +334,7 @@ impl Anchors {
     }
 
     /// Passes the texts of the anchors `from..from + count` to `relocate`, which may move them, unless a copy shares them; returns the
-    /// anchor to
-    /// continue with, or `None` at the end.
+    /// anchor to continue with, or `None` at the end.
     ///
     /// Cost: O(from + count × log anchors).
     pub fn relocate(

@@ -3,8 +3,7 @@
 //! A directory holds no copy of a session's data. State, counts and times are looked up in the session when they are read, by functions
 //! that the caller provides; the same look-up says whether the key still holds that session. If it does not, the entry is *dead*: it is
 //! never shown, its alias is free, and [`Directory::prune`] and [`Directory::register`] eventually remove it. Only the caller can know
-//! which
-//! entries are dead; the keys of a replica may lag, so removals are replicated to it.
+//! which entries are dead; the keys of a replica may lag, so removals are replicated to it.
 //!
 //! ```text
 //!  by_id ──────────┐
@@ -187,8 +186,7 @@ impl Entry {
     }
 
     /// Appends `{"id","key","alias","autoname","created_at","last_activity","state","message_count"}` of the session that the key holds.
-    /// Bytes of
-    /// the key that are not UTF-8 become U+FFFD.
+    /// Bytes of the key that are not UTF-8 become U+FFFD.
     ///
     /// Cost: that of [`Session::message_count`].
     pub fn write_json(&self, session: &Session, now_ms: i64, out: &mut Vec<u8>) {
@@ -411,8 +409,8 @@ impl Directory {
     }
 
     /// Returns a page of the live entries, newest created first, of equal times the one registered later first, each with the result of
-    /// `look_up`,
-    /// which is `None` for dead entries. `pattern` is a glob that the alias must match; a missing alias is matched as an empty text.
+    /// `look_up`, which is `None` for dead entries. `pattern` is a glob that the alias must match; a missing alias is matched as an empty
+    /// text.
     ///
     /// Cost: O(offset + count) look-ups, and one for each dead entry on the way; with a pattern, also O(entries on the way) matches.
     pub fn list<'d, T>(
@@ -431,8 +429,7 @@ impl Directory {
     }
 
     /// Like [`Directory::list`], most recently active first: `look_up` also returns the time of the last activity, in Unix milliseconds. Of
-    /// equal
-    /// times, the entry registered later comes first.
+    /// equal times, the entry registered later comes first.
     ///
     /// Cost: O(entries) look-ups; only the page is sorted, not all entries.
     pub fn list_by_activity<'d, T>(
@@ -465,8 +462,7 @@ impl Directory {
     /// Registers a session, or moves a known one to another key or alias. A known one keeps its position among equal times.
     ///
     /// A key holds one session, so another entry with the same key is stale and is removed. Another entry with the same alias is removed
-    /// too: the
-    /// caller, or a primary, has found it dead.
+    /// too: the caller, or a primary, has found it dead.
     ///
     /// Cost: O(log entries).
     pub fn register(&mut self, registration: &Registration<'_>) -> Registered {
@@ -523,8 +519,7 @@ impl Directory {
     }
 
     /// Visits the next `visits` entries in the order of their ids, starting after the last one visited, and removes those that are dead;
-    /// returns
-    /// the ids it removed.
+    /// returns the ids it removed.
     ///
     /// With two or more visits at each write that registers one session, every entry is visited again within as many writes as there are
     /// entries, whatever their ids. Visiting changes no content: if nothing is removed, nothing needs to be replicated.

@@ -1,7 +1,6 @@
 //! Values kept in several orders at once: each order is a tree of pointers to the same values, compared by one of their parts. An order
-//! costs
-//! one pointer per value, and every operation O(log values), whoever chooses the parts: a hash table would need a random seed to guarantee
-//! that.
+//! costs one pointer per value, and every operation O(log values), whoever chooses the parts: a hash table would need a random seed to
+//! guarantee that.
 
 use std::cmp::Ordering;
 use std::fmt;

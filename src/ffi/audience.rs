@@ -1,23 +1,18 @@
 //! Determines whether a replicated command would reach anyone: an append-only file, a replica, or a backlog for a future one.
 //!
 //! `RM_Replicate` costs as much as half an append (it looks the command up by name and builds its arguments) before it finds that there is
-//! no
-//! receiver, the common case of a cache on one node. The API has no cheap test for that, and `INFO` is far too slow for each command; but
-//! the
-//! answer changes rarely, and never from "nobody" to "somebody" unnoticed:
+//! no receiver, the common case of a cache on one node. The API has no cheap test for that, and `INFO` is far too slow for each command;
+//! but the answer changes rarely, and never from "nobody" to "somebody" unnoticed:
 //!
 //! * a replica or an append-only file begins with a snapshot, for which the server forks, and the fork is an event that comes before the
-//! next
-//!   command. Commands before that are in the snapshot and need no replication.
+//!   next command. Commands before that are in the snapshot and need no replication.
 //! * a replica can join without a snapshot only if there is a backlog, and then the answer was "somebody" already, unless the server has
-//! just
-//!   become a primary or has loaded a data set: both are events.
+//!   just become a primary or has loaded a data set: both are events.
 //! * in a cluster slots can be exported in further ways. There the answer is always "somebody".
 //!
 //! So "nobody" is determined (from `INFO replication` and the append-only flag), cached, and invalidated at each of these events. If a
-//! future
-//! server has a way that is not in this list, the command is still replicated there, as the client sent it: [`super::Ctx::replicate`] falls
-//! back to `RM_ReplicateVerbatim`, which the server drops only if there is no receiver.
+//! future server has a way that is not in this list, the command is still replicated there, as the client sent it:
+//! [`super::Ctx::replicate`] falls back to `RM_ReplicateVerbatim`, which the server drops only if there is no receiver.
 
 use super::load_ctx::LoadCtx;
 use redis_module::raw;

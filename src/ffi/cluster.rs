@@ -14,8 +14,7 @@ impl Ctx {
     }
 
     /// Returns whether a key that is missing here may be on another node, because its slot is being migrated. `neighbour` must be a key of
-    /// the
-    /// same slot that is here. The server reveals it by refusing a command with both keys, as it refuses a client's with `TRYAGAIN` or
+    /// the same slot that is here. The server reveals it by refusing a command with both keys, as it refuses a client's with `TRYAGAIN` or
     /// `ASK`.
     pub fn may_be_elsewhere(&self, neighbour: Arg<'_>, key: &[u8]) -> bool {
         // SAFETY: context and strings are live during the call, "s" takes a string of the server, "b" a pointer and a length; a reply

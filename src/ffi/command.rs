@@ -303,8 +303,7 @@ static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleComman
 ///
 /// For a key in an option the spec only says that it exists. A spec that searches for the option's word would also match a value with the
 /// same text; and if the specs describe all keys, ACLs and `COMMAND GETKEYS` use them and never ask the command for the exact ones, which
-/// the
-/// cluster does (seen on Redis 7.0 and 8.0 and Valkey 8.1). One unknown spec makes all of them ask.
+/// the cluster does (seen on Redis 7.0 and 8.0 and Valkey 8.1). One unknown spec makes all of them ask.
 fn key_specs(command: &Command) -> Vec<raw::RedisModuleCommandKeySpec> {
     // SAFETY: the structure is of numbers and pointers, for which zeros are values; zeros end the list.
     let zero = || unsafe { std::mem::zeroed::<raw::RedisModuleCommandKeySpec>() };

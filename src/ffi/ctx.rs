@@ -53,8 +53,7 @@ impl Ctx {
     }
 
     /// Returns whether this command comes from the primary, an append-only file or a slot being imported: it was accepted there and must
-    /// not be
-    /// refused here. The call walks over much of the server's state, so call it only before refusing.
+    /// not be refused here. The call walks over much of the server's state, so call it only before refusing.
     pub fn obeys_primary(&self) -> bool {
         const OBEYED: c_int = (raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING) as c_int;
         // SAFETY: both read flags of a live context; the pointer, where there is one, is the server's
@@ -68,8 +67,7 @@ impl Ctx {
     }
 
     /// Publishes the keyspace event `event` of the module class. Keys must be closed before (hence `&mut`): a subscriber in another module
-    /// runs
-    /// within this call and may open, change or delete the same key.
+    /// runs within this call and may open, change or delete the same key.
     #[inline]
     pub fn notify(&mut self, event: &CStr, key: Arg<'_>, _: Step) {
         self.notify_class(raw::REDISMODULE_NOTIFY_MODULE, event, key);

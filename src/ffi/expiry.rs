@@ -2,9 +2,8 @@
 //!
 //! What was read or set through an open key is cached beside the value until something else changes an expiry. Every such change is
 //! reported: `EXPIRE` and its variants, and `PERSIST`, send a keyspace event to modules whatever the server's own setting for events is.
-//! Any
-//! such event, of any key, invalidates the whole cache. A value that comes from elsewhere (`RESTORE`, `COPY`, a file) is a new value with
-//! nothing cached. A rename moves a value together with its expiry.
+//! Any such event, of any key, invalidates the whole cache. A value that comes from elsewhere (`RESTORE`, `COPY`, a file) is a new value
+//! with nothing cached. A rename moves a value together with its expiry.
 
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
@@ -42,8 +41,7 @@ impl KnownExpiry {
 impl LoadCtx {
     /// Subscribes to the events that report changed expiries. Not on Valkey, which switches the *client's* database to the event's for a
     /// subscriber (seen on 8.1.1: after `MOVE r 2` the client, or a replica's link to its primary, continues in database 2). There,
-    /// expiries are
-    /// looked up each time.
+    /// expiries are looked up each time.
     pub(super) fn watch_expiries(&self) {
         if self.server_is_valkey() {
             return;

@@ -18,8 +18,7 @@ pub struct InfoWriter<'i> {
 
 impl InfoWriter<'_> {
     /// Begins a section; the empty name is the module's own, `INFO session`. Returns `false` if the section was not requested: the server
-    /// then
-    /// ignores the fields that follow.
+    /// then ignores the fields that follow.
     pub fn section(&mut self, name: &CStr) -> bool {
         // SAFETY: the context is live; the name ends in NUL and is copied.
         unsafe { api!(RedisModule_InfoAddSection)(self.ctx, name.as_ptr()) == 0 }

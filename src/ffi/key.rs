@@ -70,9 +70,8 @@ impl Ctx {
     }
 
     /// Passes the value of the key with this name to `look_at`, without side effects: last access, access frequency, expiry and `INFO`
-    /// statistics
-    /// do not change, as far as the server's API allows. Before 7.2 that covers only the access; there an expired key is deleted, as by any
-    /// read.
+    /// statistics do not change, as far as the server's API allows. Before 7.2 that covers only the access; there an expired key is
+    /// deleted, as by any read.
     ///
     /// Returns `None` if there is no such key, it is of another type, or it is open for writing.
     pub fn peek<T: NativeType, R>(&self, key: &[u8], look_at: impl FnOnce(&T) -> R) -> Option<R> {
@@ -112,8 +111,7 @@ fn traceless_mode() -> c_int {
 
 impl Ctx {
     /// Stores a string at a key, replacing its content, with this expiry or none. A time in the past is set like any other, as `SET` does:
-    /// the
-    /// server then expires the key, here and on replicas. No handle to the key may be open. Does not signal, notify or replicate.
+    /// the server then expires the key, here and on replicas. No handle to the key may be open. Does not signal, notify or replicate.
     pub fn set_string(&mut self, key: Arg<'_>, value: &[u8], expires_at_ms: Option<i64>, _: Step) {
         let value = OwnString::new(value);
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;

@@ -1,8 +1,7 @@
 //! Reads values of the server's own types, in which legacy layouts store conversations.
 //!
 //! They are read whole with the server's own commands (`GET`, `HGETALL`, …), but lists element by element, which costs a third of reading
-//! them
-//! that way. Strings are borrowed from the [`ForeignValue`]. The key is not changed.
+//! them that way. Strings are borrowed from the [`ForeignValue`]. The key is not changed.
 
 use std::ffi::CStr;
 use std::os::raw::{c_int, c_long};

@@ -14,8 +14,7 @@ const MODULE_VERSION: c_int = 1;
 macro_rules! required_functions {
     ($($name:ident)*) => {
         /// One constant for each function. `api!` uses the constant of the function it calls, so a call that the build script has not found
-        /// does
-        /// not compile; and a constant that no call uses is dead code.
+        /// does not compile; and a constant that no call uses is dead code.
         #[allow(non_upper_case_globals)]
         pub(super) mod required {
             $(pub const $name: () = ();)*

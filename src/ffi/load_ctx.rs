@@ -30,10 +30,8 @@ impl LoadCtx {
     /// Sets all options in one call: a second call would replace the first.
     pub(super) fn set_options(&self) {
         // Without the first, a damaged payload aborts the server; with the second, a write that changes nothing does not break a WATCH.
-        // Loading
-        // beside the old data set (HANDLE_REPL_ASYNC_LOAD) is not declared: commands would then run between two data sets, which, for
-        // example,
-        // INFO's counters do not distinguish.
+        // Loading beside the old data set (HANDLE_REPL_ASYNC_LOAD) is not declared: commands would then run between two data sets, which,
+        // for example, INFO's counters do not distinguish.
         let mut options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int
             | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
         if self.server_is_valkey() {

@@ -10,8 +10,7 @@ pub fn log_warning(message: &str) {
 }
 
 /// Logs a line. `ctx` may be null; with one, the server writes the module's name before the line. Control characters are escaped, so that
-/// it
-/// stays one line.
+/// it stays one line.
 pub(super) fn write(ctx: *mut raw::RedisModuleCtx, level: &CStr, message: &str) {
     let mut line = String::with_capacity(message.len());
     for character in message.chars() {

@@ -5,16 +5,14 @@
 //! * A [`Ctx`] is only made by the trampolines here, lives as long as one call from the server, and cannot leave the thread that runs
 //!   commands. Everything that needs that thread (the shared words, the number cache, keys, replies) needs a `Ctx`.
 //! * A value of a native type is boxed with a borrow mark ([`types`]): two handles to one key cannot both access it for writing, and a
-//! value
-//!   that the server frees while a handle is open outlives the handle.
+//!   value that the server frees while a handle is open outlives the handle.
 //! * Nothing unwinds into the server: each `extern "C"` function runs its body inside [`crate::guard`].
 //! * Functions that not every server has are `Option`s and are tested for presence, never by version.
 #![allow(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 /// Calls a function of the server's API that every supported server has: [`load`] checks once, when the module is loaded, that each
-/// function
-/// called through this macro exists. After `else` comes an expression that never returns, in place of a panic. Must be used in
+/// function called through this macro exists. After `else` comes an expression that never returns, in place of a panic. Must be used in
 /// `unsafe`: the pointers are `static mut`, written once before anything else of the module runs.
 macro_rules! api {
     ($name:ident) => {

@@ -7,8 +7,7 @@ use super::effect::OwnString;
 
 impl Ctx {
     /// Returns whether this server publishes what this command records. Outside of a cluster every server does, a replica when it executes
-    /// the
-    /// replicated command. In a cluster a message reaches all nodes, so only the primary publishes. Nothing is published while loading.
+    /// the replicated command. In a cluster a message reaches all nodes, so only the primary publishes. Nothing is published while loading.
     pub fn publishes(&self) -> bool {
         const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
         // SAFETY: reads the flags of a live context.

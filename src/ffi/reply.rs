@@ -63,8 +63,7 @@ impl Ctx {
     }
 
     /// Completes a reply that a panic has interrupted, so that a script or a transaction around the command can read it (half a reply
-    /// breaks the
-    /// server's Lua permanently). The content is meaningless.
+    /// breaks the server's Lua permanently). The content is meaningless.
     #[cold]
     pub(super) fn fill_up(&self) {
         const MOST: i64 = 1 << 20;

@@ -73,8 +73,7 @@ impl NativeType for DirectoryValue {
     }
 
     /// Moves nothing beyond the box, which has been moved already: four orders and perhaps copies point to an entry, and the nodes of the
-    /// orders
-    /// belong to the standard library, which cannot move them.
+    /// orders belong to the standard library, which cannot move them.
     fn defrag(&mut self, _defrag: &mut Defrag<'_>) -> bool {
         true
     }

@@ -9,8 +9,7 @@ use std::fmt::Display;
 use crate::ffi::{self, Defrag, NativeType};
 
 /// Loads a value saved under the type's encoding version; logs why one is refused. `decode` returns `None` if the server has nothing more
-/// to
-/// read.
+/// to read.
 fn load<V: NativeType, E: Display>(encoding_version: i32, decode: impl FnOnce() -> Option<Result<V, E>>) -> Option<V> {
     if encoding_version != V::ENCODING_VERSION {
         ffi::log_warning(&format!("{}: written by a newer version of the module", V::NAME));
@@ -27,8 +26,7 @@ fn load<V: NativeType, E: Display>(encoding_version: i32, decode: impl FnOnce() 
 type Relocate<'r> = dyn FnMut(Box<[u8]>) -> Box<[u8]> + 'r;
 
 /// Moves a value's pieces from where the last call stopped, `at_once` of them before it checks the time again; returns false if the time
-/// was
-/// over before all were done. `relocate` takes the first piece and their number, and returns the piece to continue with.
+/// was over before all were done. `relocate` takes the first piece and their number, and returns the piece to continue with.
 fn relocate_in_steps(
     defrag: &mut Defrag<'_>,
     at_once: usize,

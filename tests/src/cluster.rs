@@ -9,8 +9,7 @@
 //! ```
 //!
 //! Nodes are numbered in the order in which they were added: the primaries from 0, then the replicas. Each is a [`Server`] with all its
-//! methods;
-//! redirections for keys on other nodes (`MOVED`, `ASK`) are left to the test.
+//! methods; redirections for keys on other nodes (`MOVED`, `ASK`) are left to the test.
 
 use std::time::{Duration, Instant};
 

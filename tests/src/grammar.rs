@@ -59,8 +59,7 @@ pub fn line(words: &[Word]) -> String {
 /// What the generator needs in addition to the grammar.
 pub trait Values {
     /// Returns a valid value for an argument, the `nth` of those that repeat: its text, and whether any other text would be valid too.
-    /// `token` is
-    /// the option word before it. Not called for keys, counts and tokens.
+    /// `token` is the option word before it. Not called for keys, counts and tokens.
     fn value(&self, command: &Command, token: Option<&str>, argument: &Argument, nth: usize) -> (String, bool);
 
     /// Returns the option without which `token` is refused, where a row cannot express it.
@@ -166,8 +165,7 @@ impl<'a, V: Values> Grammar<'a, V> {
     }
 
     /// Returns sentences that must parse: the minimal ones; each option alone, in each of its forms; all together, in both orders, in lower
-    /// case
-    /// and in mixed case.
+    /// case and in mixed case.
     pub fn plain(&self) -> Vec<Words> {
         let mut sentences = self.minimal();
         for site in self.sites() {
@@ -256,8 +254,7 @@ impl<'a, V: Values> Grammar<'a, V> {
     // ------------------------------------------------------------------ wrong sentences
 
     /// Returns sentences that must be refused. `others` are option words of other commands: one that this row does not have must be unknown
-    /// to its
-    /// parser too.
+    /// to its parser too.
     pub fn wrong(&self, others: &BTreeSet<String>) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         self.too_short(&mut wrong);
@@ -577,8 +574,7 @@ impl<'a, V: Values> Grammar<'a, V> {
     }
 
     /// Returns every form of one argument, the shortest first: each choice; once, twice and three times if it repeats; with each option of
-    /// a
-    /// block alone, and with all of them.
+    /// a block alone, and with all of them.
     fn phrases(&self, argument: &Argument, outer: Option<&str>) -> Vec<Words> {
         let token = argument.token.as_deref().or(outer);
         let own_token: Words = argument.token.iter().map(|token| Word::token(token)).collect();

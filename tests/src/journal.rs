@@ -10,8 +10,7 @@ pub type Propagated = Vec<Vec<u8>>;
 
 impl Server {
     /// Returns what the commands in `act` propagated (without the first `SELECT`). Needs [`crate::Options::append_only`], with which the
-    /// file is
-    /// written before a reply is sent.
+    /// file is written before a reply is sent.
     pub fn propagated_by(&self, act: impl FnOnce(&Server)) -> Vec<Propagated> {
         let before = self.journal().len();
         act(self);

@@ -147,8 +147,7 @@ impl<'a> json::Members<'a> for Reading<'a> {
             key.raw()
         };
         // Compared by length first: most keys are none of these, which one comparison decides. Then as a whole slice: a pattern would be
-        // compared
-        // byte by byte.
+        // compared byte by byte.
         match key.len() {
             4 if key == b"role" => self.role = Some(Role::from_json(value)),
             9 if key == b"timestamp" => self.timestamp = time_of_string(value),

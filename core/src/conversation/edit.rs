@@ -121,8 +121,7 @@ impl Messages {
     }
 
     /// Returns the seqs, in ascending order, that a message summarising everything up to `upto_seq` replaces. Pinned messages are not among
-    /// them,
-    /// and the boundary moves back rather than split an exchange.
+    /// them, and the boundary moves back rather than split an exchange.
     pub fn compactable(&self, upto_seq: u64, window: Window<'_>) -> Vec<u64> {
         let mut survey = self.survey(window);
         survey.mark_passed(window);
@@ -139,8 +138,7 @@ impl Messages {
         };
         let mut end = survey.messages.partition_point(|message| message.seq <= upto_seq);
         // Every exchange that begins before the boundary and ends behind it moves the boundary back, which may cut another one. With the
-        // furthest
-        // end of all exchanges up to each position precomputed, one walk back finds the boundary.
+        // furthest end of all exchanges up to each position precomputed, one walk back finds the boundary.
         let mut reaches = Vec::with_capacity(end);
         let mut furthest = 0;
         for message in &survey.messages[..end] {

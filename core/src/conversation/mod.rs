@@ -1,9 +1,8 @@
 //! The conversation: the log of messages under its window.
 //!
 //! An *exchange* is a calling message with the answers to its calls; any other message is an exchange of its own. An exchange has the
-//! position
-//! of its first message, and the window evicts only whole exchanges, the oldest first, so an answer is never kept without its call. Each
-//! answer's record stores the seq of its exchange, found once, when it is appended.
+//! position of its first message, and the window evicts only whole exchanges, the oldest first, so an answer is never kept without its
+//! call. Each answer's record stores the seq of its exchange, found once, when it is appended.
 //!
 //! ```text
 //!   aside (seldom there)             main

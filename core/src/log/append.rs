@@ -10,8 +10,7 @@ use super::shared::Shared;
 
 impl Log {
     /// Appends a record whose seq is greater than all others. If this seals a chunk with at least `compress_after_bytes` of bodies, that
-    /// may be
-    /// compressed later; 0 is never.
+    /// may be compressed later; 0 is never.
     ///
     /// Cost: O(bytes of the record), with sealing and compression amortised over the chunk's records.
     pub fn push(&mut self, entry: &Entry<'_>, compress_after_bytes: u32) {
@@ -144,8 +143,7 @@ fn compress(chunk: &mut Arc<Chunk>, compress_after_bytes: u32) {
 }
 
 /// Grows a buffer by the allocator's size classes, so that little of a chunk is unused. The chunks after a log's first will fill up, so
-/// they
-/// grow in fewer steps: each step costs a tenth of an append.
+/// they grow in fewer steps: each step costs a tenth of an append.
 #[inline(never)]
 fn reserve(bytes: &mut Vec<u8>, more: usize, is_sure_to_fill: bool) {
     let needed = bytes.len() + more;

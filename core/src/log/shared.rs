@@ -114,8 +114,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let mut table = table();
         // Only the table's reference and this one are left, so nobody can make another. (Or the two references are to a body that is not in
-        // the
-        // table because of its hash.)
+        // the table because of its hash.)
         if Arc::strong_count(&self.bytes) == 2 {
             let hash = hash64(&self.bytes);
             if table

@@ -154,8 +154,7 @@ impl Log {
     }
 
     /// Passes the bytes of the sealed chunks `from..from + chunks` that this log does not share to `relocate`, which may move them; returns
-    /// the
-    /// chunk to continue with, or `None` at the end.
+    /// the chunk to continue with, or `None` at the end.
     pub fn relocate(
         &mut self,
         from: usize,

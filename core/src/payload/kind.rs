@@ -32,8 +32,7 @@ pub enum PayloadKind {
 
 impl PayloadKind {
     /// Returns the type that a whole payload claims to be of; its decoder then validates it. `None` if it is empty or of a kind that only a
-    /// newer
-    /// version knows.
+    /// newer version knows.
     pub fn of(whole: &[u8]) -> Option<PayloadKind> {
         match whole {
             [] => None,

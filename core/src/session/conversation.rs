@@ -128,8 +128,7 @@ impl Session {
     }
 
     /// Removes the content of these messages, in checkpoints too; see [`redacted`] for what is kept. The result does not count messages
-    /// that are
-    /// unchanged by it.
+    /// that are unchanged by it.
     pub fn redact(&mut self, seqs: &[u64], reason: Option<&str>, now: Now) -> Written<u64> {
         let visible = self.visible(seqs, now.now_ms);
         let mut seqs = seqs.to_vec();

@@ -19,8 +19,7 @@ type Parts<'p> = &'p mut dyn FnMut(&[u8]);
 
 impl Session {
     /// Passes the session's content to `part`, piece by piece. Equal contents give equal parts: chunking, compression and derived values
-    /// are
-    /// not included.
+    /// are not included.
     pub fn digest(&self, mut part: impl FnMut(&[u8])) {
         let part: Parts<'_> = &mut part;
         let Session {

@@ -29,10 +29,8 @@ fn reference_of(word: &str) -> Reference {
 
 impl Session {
     /// Returns every entity that `word` can mean, the most recently mentioned first. A word that is no pronoun selects the entities that
-    /// have it
-    /// as name, id or alias; if there are none, those with a word in a name or alias that begins with it; if there are none and `any` is
-    /// set,
-    /// all of them. Case is ignored.
+    /// have it as name, id or alias; if there are none, those with a word in a name or alias that begins with it; if there are none and
+    /// `any` is set, all of them. Case is ignored.
     ///
     /// Cost: O(entities).
     pub fn resolve(&self, word: &str, any: bool) -> Vec<(&str, &Entity)> {

@@ -132,8 +132,7 @@ impl<'a> Value<'a> {
 }
 
 /// A visitor of an object's members. Strings, the most frequent type in messages, have a method of their own, which saves wrapping them in
-/// a
-/// [`Value`].
+/// a [`Value`].
 pub trait Members<'a> {
     fn string(&mut self, key: RawString<'a>, value: RawString<'a>);
     /// Visits any other value.

@@ -1,9 +1,8 @@
 //! Converts times, which are Unix milliseconds, to ISO 8601 text and back.
 //!
 //! Written by hand, not with a calendar library such as `jiff`, which the crates outside of the core use: the core needs only UTC, one
-//! format to
-//! write and the few that bodies use, no zones and no clock, and stays free of a dependency of that size. The usual format is parsed eight
-//! bytes at a time, once for each message that has a timestamp.
+//! format to write and the few that bodies use, no zones and no clock, and stays free of a dependency of that size. The usual format is
+//! parsed eight bytes at a time, once for each message that has a timestamp.
 
 /// 9999-12-31T23:59:59.999Z, the latest time that has a four-digit year.
 pub const MAX_TIME_MS: i64 = 253_402_300_799_999;

@@ -1,6 +1,5 @@
 //! LEB128 integers: seven bits per byte, the lowest first; the high bit says that another byte follows. Numbers below 128, as most in a
-//! record,
-//! take one byte.
+//! record, take one byte.
 
 #[inline]
 pub fn put(out: &mut Vec<u8>, mut number: u64) {

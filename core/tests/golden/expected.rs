@@ -15,8 +15,7 @@
 //! as that document. `"…"` stands for anything.
 //!
 //! `expected.json` is never rewritten, so it must hold for later versions too: a document may have new members, and all members that it had
-//! must
-//! be the same. Strings are compared verbatim: a message's body is kept byte for byte.
+//! must be the same. Strings are compared verbatim: a message's body is kept byte for byte.
 
 use std::collections::BTreeMap;
 use std::fs;

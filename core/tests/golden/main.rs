@@ -149,8 +149,7 @@ fn every_payload_is_named_in_expected_json() {
 }
 
 /// A payload with another number in its format byte shows which formats the decoder supports: if it is refused for another reason, the
-/// decoder
-/// has tried to read it.
+/// decoder has tried to read it.
 #[test]
 fn every_format_that_is_read_has_golden_files() {
     let releases = releases();

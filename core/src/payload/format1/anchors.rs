@@ -1,8 +1,7 @@
 //! The rows of anchors, drawn at [`crate::Anchors::encode_whole`].
 //!
 //! Every field is at a fixed place. Optional fields are announced by a flag, as fields added later would be; without the flag there is
-//! none.
-//! An unknown flag, set by a newer version, is refused with an error.
+//! none. An unknown flag, set by a newer version, is refused with an error.
 
 use crate::payload::kind::{put_sized, put_time_ms, Reader};
 use crate::text::varint;

@@ -1,8 +1,7 @@
 //! A directory's rows, drawn at [`crate::Directory::encode_whole`].
 //!
 //! Every field is at a fixed place, so a field added later is announced by a flag; without the flag it has its default. An unknown flag,
-//! set
-//! by a newer version, is refused with an error.
+//! set by a newer version, is refused with an error.
 
 use uuid::Uuid;
 

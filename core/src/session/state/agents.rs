@@ -1,8 +1,7 @@
 //! The agents that work on a session, and the lease that gives one of them the turn.
 //!
 //! A lease carries a *fencing token*: each new lease has a larger one, so a writer whose lease has passed to another agent is refused by
-//! its
-//! own token. A lease ends when it expires, on release, when its holder leaves, or when the session closes; no timer is involved.
+//! its own token. A lease ends when it expires, on release, when its holder leaves, or when the session closes; no timer is involved.
 
 use std::collections::BTreeMap;
 
@@ -110,8 +109,7 @@ impl Agents {
     }
 
     /// Adds an agent. For a known one it updates when it was last seen, and replaces its meta if one is given. The second part of the
-    /// result
-    /// says whether anything but that time changed. `max_agents` 0 is no bound.
+    /// result says whether anything but that time changed. `max_agents` 0 is no bound.
     pub fn join(
         &mut self,
         name: &str,

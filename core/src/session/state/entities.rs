@@ -57,8 +57,7 @@ impl<'a> Mention<'a> {
     }
 
     /// Reads `id` or `entity_id`, `name` or `entity_name`, `type` or `entity_type`, and `aliases` from a JSON object; where both names of a
-    /// member
-    /// are there, the shorter one counts. Ignores other members.
+    /// member are there, the shorter one counts. Ignores other members.
     pub fn read(object: &'a [u8]) -> Result<Self, MentionError> {
         let mut texts: [(&str, &str, Option<Given<'a>>); 3] = [
             ("id", "entity_id", None),
@@ -149,8 +148,7 @@ pub struct Entities {
 }
 
 /// Folds a text for comparison without case. It folds letter by letter, independent of the neighbouring letters, so a prefix of a word
-/// folds to
-/// a prefix of the folded word.
+/// folds to a prefix of the folded word.
 pub fn folded(text: &str) -> String {
     text.chars()
         .flat_map(char::to_uppercase)
@@ -183,10 +181,8 @@ impl Entities {
     }
 
     /// Counts a mention and makes the entity the most recent; returns true if it is new. For a known entity the count increases by 1,
-    /// aliases are
-    /// merged, and a given name or type replaces the old one. A new one takes its id as name and [`UNKNOWN_TYPE`] where nothing else is
-    /// given.
-    /// Beyond `max_entities` (0: no bound) the least recently mentioned is dropped.
+    /// aliases are merged, and a given name or type replaces the old one. A new one takes its id as name and [`UNKNOWN_TYPE`] where nothing
+    /// else is given. Beyond `max_entities` (0: no bound) the least recently mentioned is dropped.
     pub fn mention(&mut self, mention: &Mention<'_>, now_ms: i64, max_entities: u64) -> bool {
         let rank = self.next_rank;
         self.next_rank += 1;

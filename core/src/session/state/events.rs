@@ -249,8 +249,7 @@ pub struct EventSpan {
 }
 
 /// Composes `{"seq","timestamp","type","agentId","changeInfo":{"entityIds":[…], …},"impact":{…},"stateTransition":{"from","to"}}`, without
-/// the
-/// members that are not given.
+/// the members that are not given.
 fn compose(event: &NewEvent<'_>, seq: u64, time_ms: i64, state: &str) -> Vec<u8> {
     // One allocation: growing the buffer would cost more than writing into it. All names, numbers and punctuation take less than 256 bytes.
     let entities = event.entities.unwrap_or_default();
