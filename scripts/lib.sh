@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034
-# (SC2034: what is set here is used by those who source it)
+# (SC2034: variables set here are used by the scripts that source it)
 #
-# What the other scripts share: speaking, installing what is missing, building the module, starting a server with it.
-# Sourced, not run. Everything here works from the project's root, whatever the caller's folder was.
+# Shared by the other scripts: output, installing missing tools, building the module, starting a server with it.
+# To be sourced, not run. Changes to the project's root, whatever the caller's folder was.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,7 +67,7 @@ as_root() {
   fi
 }
 
-# install_packages NAME... : Debian packages, installed quietly; what is printed otherwise belongs to an error.
+# install_packages NAME... : installs Debian packages; prints their output only after an error.
 install_packages() {
   local log
   log=$(mktemp)
@@ -119,7 +119,7 @@ have_openssl() {
   [ "$(uname)" != Linux ] || [ -n "${OPENSSL_DIR:-}" ] || { have pkg-config && pkg-config --exists openssl; }
 }
 
-# need_test_tools: what only the tests need: PostgreSQL for those of the sink, OpenSSL for the client crate with every feature.
+# need_test_tools: installs what only the tests need: PostgreSQL for those of the sink, OpenSSL for the client crate with every feature.
 need_test_tools() {
   local missing=()
   have_openssl || missing+=(libssl-dev pkg-config)
@@ -150,7 +150,7 @@ need_test_tools() {
 
 # --- the module -----------------------------------------------------------------------------------------------------
 
-# build_module: sets MODULE_PATH to the library that this very build made (the target folder may be anywhere).
+# build_module: builds the module and sets MODULE_PATH to the library (the target folder may be anywhere).
 build_module() {
   local lines
   lines=$(cargo build -p redis-session --release --message-format=json-render-diagnostics) || fail "the module did not build."
@@ -188,7 +188,7 @@ free_port() {
   return 1
 }
 
-# start_server: the project's redis.conf and the module, on PORT (default: a free one), data in a folder that goes with it.
+# start_server: with the project's redis.conf and the module, on PORT (default: a free one), data in a temporary folder.
 # Sets PORT, CLI (redis-cli with its port) and server_version. Call build_module first.
 start_server() {
   if [ -n "${PORT:-}" ]; then

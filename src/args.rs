@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         self.args.get(self.at).copied()
     }
 
-    /// Returns the words from the one last taken to the end.
+    /// Returns the words from the last one taken to the end.
     pub fn rest_from_last(&self) -> Args<'a> {
         &self.args[self.at - 1..]
     }
@@ -84,15 +84,15 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether a word is this option's, in any case.
+/// Returns whether a word is this option's name, ignoring case.
 #[inline]
 pub fn is(word: Arg<'_>, name: &str) -> bool {
-    // Most come as the documentation writes them: one comparison recognises those.
+    // Most are written as in the documentation: one comparison recognises those.
     let word = word.bytes();
     word == name.as_bytes() || word.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// Puts a value where none was given before; a second one is a syntax error.
+/// Sets a value that must not be set yet; a second one is a syntax error.
 #[inline]
 pub fn once<T>(slot: &mut Option<T>, word: Arg<'_>, value: T) -> Result<()> {
     if slot.is_some() {
@@ -153,7 +153,7 @@ pub fn text<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     }
 }
 
-/// Reads each of some words as such a text.
+/// Reads each word as such a text.
 pub fn texts<'a, C: FromIterator<&'a str>>(words: Args<'a>, name: &str) -> Result<C> {
     words.iter().map(|word| text(word.bytes(), name)).collect()
 }
@@ -167,14 +167,14 @@ pub fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|_| error::not_text(name))
 }
 
-/// Does the same and returns the bytes as they came, without checking again that they are UTF-8.
+/// Like [`object`], but returns the bytes without checking again that they are UTF-8.
 pub fn object_bytes<'a>(ctx: &Ctx, bytes: &'a [u8], name: &str) -> Result<&'a [u8]> {
     check_size(ctx, bytes, || name.to_owned())?;
     json::read_object(bytes, |_, _| ()).map_err(|why| error::not_an_object(name, why))?;
     Ok(bytes)
 }
 
-/// Refuses more than `session.max-message-bytes` from a client; what a primary has accepted is accepted.
+/// Refuses more than `session.max-message-bytes` from a client; accepts what a primary has accepted.
 #[inline(always)]
 pub fn check_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result<()> {
     if bytes.len() > settings::MAX_MESSAGE_BYTES.get() as usize {
@@ -192,7 +192,7 @@ fn refuse_size(ctx: &Ctx, bytes: &[u8], what: impl FnOnce() -> String) -> Result
     Err(error::body_too_large(&what(), bytes.len(), most))
 }
 
-/// Reads `-`, `+`, `n` or `(n` as an inclusive end; `None` for an end that no number can satisfy, as `(` before the greatest.
+/// Reads `-`, `+`, `n` or `(n` as an inclusive end; `None` for an end that excludes all numbers, as `(` before the greatest.
 pub fn range_end(value: Arg<'_>, name: &str, is_start: bool, min: i64) -> Result<Option<i64>> {
     let (exclusive, digits) = match value.bytes() {
         b"-" => return Ok(Some(min)),
@@ -216,7 +216,7 @@ pub fn range_end(value: Arg<'_>, name: &str, is_start: bool, min: i64) -> Result
     })
 }
 
-/// Reads the seqs from start to stop, both inclusive; `None` for a range that is empty whatever there is.
+/// Reads the seqs from start to stop, both inclusive; `None` for a range that is always empty.
 pub fn seq_bounds(start: Arg<'_>, stop: Arg<'_>) -> Result<Option<(u64, u64)>> {
     Ok(
         match (range_end(start, "start", true, 0)?, range_end(stop, "stop", false, 0)?) {
@@ -233,7 +233,7 @@ pub struct GivenLimits {
 }
 
 impl GivenLimits {
-    /// Takes what follows the word `LIMIT`.
+    /// Reads the name and value after the word `LIMIT`.
     pub fn take<'a>(&mut self, cursor: &mut Cursor<'a>, word: Arg<'a>) -> Result<()> {
         let (name, value) = (cursor.value(word)?, cursor.value(word)?);
         let limit = Limits::named(name.bytes())
@@ -244,7 +244,7 @@ impl GivenLimits {
         Ok(())
     }
 
-    /// Returns the configured limits with these in place of theirs.
+    /// Returns the configured limits, overridden by these.
     pub fn over_defaults(&self) -> Arc<Limits> {
         let mut limits = settings::default_limits();
         for (limit, value) in &self.given {
@@ -254,14 +254,14 @@ impl GivenLimits {
     }
 }
 
-/// When the key is to expire, as `<w>` says it.
+/// The expiry options of `<w>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// `EX`, `PX`: the session's ttl from now on.
+    /// `EX`, `PX`: sets the session's ttl.
     Ttl {
         ms: u64,
     },
-    /// `PXAT`: this expiry only.
+    /// `PXAT`: sets the key's present expiry only.
     At {
         ms: i64,
     },
@@ -271,8 +271,8 @@ pub enum Expiry {
 
 /// `<w>`: `[IFVERSION n] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`.
 ///
-/// A primary's commands carry more: `NOW ms` where content is dated otherwise than by the primary's clock, and a ttl (`PX`, `PERSIST`)
-/// together with the expiry that came of it (`PXAT`).
+/// A primary's commands contain more: `NOW ms` if the content's time is not the primary's clock, and a ttl (`PX`, `PERSIST`)
+/// together with the resulting expiry (`PXAT`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WriteOptions {
     pub if_version: Option<u64>,
@@ -280,14 +280,14 @@ pub struct WriteOptions {
     pub at_ms: Option<i64>,
     pub now_ms: Option<i64>,
     pub expiry: Option<Expiry>,
-    /// The expiry that came of `expiry` on the primary.
+    /// The expiry that resulted from `expiry` on the primary.
     pub settled_at_ms: Option<i64>,
 }
 
 const MAX_TTL_MS: i64 = MAX_TIME_MS;
 
 impl WriteOptions {
-    /// Nothing is given.
+    /// No options.
     pub const NONE: WriteOptions = WriteOptions {
         if_version: None,
         lease: None,
@@ -297,7 +297,7 @@ impl WriteOptions {
         settled_at_ms: None,
     };
 
-    /// The key's expiry is to stay as it is; nothing else is given.
+    /// Only `KEEPTTL`: the key's expiry does not change.
     pub const KEEPTTL: WriteOptions = WriteOptions {
         expiry: Some(Expiry::Keep),
         ..WriteOptions::NONE

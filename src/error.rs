@@ -1,4 +1,4 @@
-//! Every error a command replies, in the words of the contract. The first word is what a program looks at.
+//! Every error that commands reply, in the words of the contract. Programs compare the first word.
 
 use redis_session_core::directory::AliasError;
 use redis_session_core::session::LeaseHeld;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::ffi::ErrorReply;
 
-/// Escapes what an error quotes: printable ASCII as it is, everything else as `\xNN`, of 64 bytes at most.
+/// Escapes a text that an error quotes: printable ASCII unchanged, everything else as `\xNN`, at most 64 bytes.
 pub fn quoted(bytes: &[u8]) -> String {
     let mut out = String::new();
     for &byte in &bytes[..bytes.len().min(64)] {
@@ -20,7 +20,7 @@ pub fn quoted(bytes: &[u8]) -> String {
     out
 }
 
-/// For an option that is unknown, given twice, excluded by another or without its value.
+/// An unknown or repeated option, one excluded by another, or one without its value.
 #[cold]
 pub fn syntax(near: &[u8]) -> ErrorReply {
     format!("ERR syntax error near '{}'", quoted(near)).into()
@@ -56,7 +56,7 @@ pub fn bad_message(number: usize, of: usize, why: &str) -> ErrorReply {
     format!("BADMESSAGE message {number} of {of}: {why}").into()
 }
 
-/// For a body over `session.max-message-bytes`. `what` is `message 1 of 1`, or the option that holds it.
+/// A body larger than `session.max-message-bytes`. `what` is `message 1 of 1`, or the option that contains it.
 #[cold]
 pub fn body_too_large(what: &str, bytes: usize, most: usize) -> ErrorReply {
     format!("TOOLARGE {what} is {bytes} bytes, session.max-message-bytes is {most}").into()
@@ -72,7 +72,7 @@ pub fn busy_key(key: &[u8]) -> ErrorReply {
     format!("BUSYKEY a session exists at key '{}'", quoted(key)).into()
 }
 
-/// For a `FORK` to a key that holds something, of whatever type.
+/// A `FORK` to an existing key, of any type.
 #[cold]
 pub fn busy_destination(key: &[u8]) -> ErrorReply {
     format!("BUSYKEY a value exists at key '{}'", quoted(key)).into()
@@ -87,7 +87,7 @@ pub fn closed(at_ms: i64) -> ErrorReply {
     .into()
 }
 
-/// For a new session with the id of another one in the same directory.
+/// A new session with the id of another one in the same directory.
 #[cold]
 pub fn busy_id(id: Uuid, key: &[u8]) -> ErrorReply {
     format!("BUSYKEY session {} exists at key '{}'", id.hyphenated(), quoted(key)).into()
@@ -117,7 +117,7 @@ pub fn no_checkpoint(id: u64, key: &[u8]) -> ErrorReply {
     .into()
 }
 
-/// The server's own sentence where keys of a slot are partly here and partly on another node.
+/// The server's own error if keys of a slot are partly here and partly on another node.
 #[cold]
 pub fn try_again() -> ErrorReply {
     "TRYAGAIN Multiple keys request during rehashing of slot".into()

@@ -1,8 +1,9 @@
 //! redis-session: the native session type for Redis, as a loadable module.
 //!
-//! The server is on the outside, the engine (`redis-session-core`) on the inside. A command runs in always the same steps: its words are
-//! parsed and its bodies read ([`args`], `command/…`), the key is opened and its guards are asked ([`write`]), the engine is called
-//! once, and what happened is replied, replicated and notified. Everything unsafe is in [`ffi`].
+//! A thin shell around the engine (`redis-session-core`). Every command takes the same steps: it parses its arguments and bodies ([`args`],
+//! `command/…`), opens the key and checks its guards ([`write`]), calls the engine once, and replies, replicates and notifies what
+//! happened.
+//! All unsafe code is in [`ffi`].
 #![deny(unsafe_code)]
 
 mod args;
@@ -20,7 +21,7 @@ mod table;
 mod value;
 mod write;
 
-/// Called once by the server's `MODULE LOAD`.
+/// Registers everything; called once by the server's `MODULE LOAD`.
 fn init(ctx: &ffi::LoadCtx) -> Result<(), String> {
     ctx.register_type::<value::session::SessionValue>()?;
     ctx.register_type::<value::anchors::AnchorsValue>()?;

@@ -1,7 +1,7 @@
-//! Legacy layouts become sessions: by `SESSION.MIGRATE`, by the first write, and in memory while a command reads one.
+//! Converts legacy layouts to sessions: by `SESSION.MIGRATE`, by the first write, and in memory while a command reads one.
 //!
-//! A write makes the session in memory first and puts it at the key with its first change, so that a command that is refused has
-//! migrated nothing. What replicas get is the explicit `SESSION.MIGRATE`, before the command's own effect.
+//! A write makes the session in memory first and stores it at the key with its first change, so that a refused command has
+//! migrated nothing. Replicas get an explicit `SESSION.MIGRATE` before the command's own effect.
 
 use redis_session_core::layout::{self, Format};
 use redis_session_core::limits::{Limit, Limits};
@@ -15,7 +15,7 @@ use crate::ffi::{Arg, Ctx, Effect, ForeignKind, Found, ReadKey, Word, WRONGTYPE}
 use crate::value::session::SessionValue;
 use crate::{info, settings};
 
-/// A session made in memory of a legacy layout, not yet at its key.
+/// A session made in memory from a legacy layout, not yet stored at its key.
 pub struct Pending {
     pub session: Session,
     pub done: Migrated,
@@ -24,14 +24,14 @@ pub struct Pending {
     pub expires_at_ms: Option<i64>,
 }
 
-/// The ttl of a session whose layout was to expire then: the time that remains, at least 1; 0 for none.
+/// Returns the ttl of a session whose layout expires at that time: the remaining time, at least 1; 0 for no expiry.
 pub fn ttl_ms_until(expires_at_ms: Option<i64>, now_ms: i64) -> u64 {
     expires_at_ms.map_or(0, |at_ms| at_ms.saturating_sub(now_ms).max(1) as u64)
 }
 
-/// Makes a session of what is at this key, if that is a layout that one key holds and that is recognised for certain.
+/// Makes a session of the value at this key, if it is a layout that one key holds and that is recognised for certain.
 ///
-/// Cost: O(bytes) of what is there; where its first element is not one of a layout, O(bytes) of that element.
+/// Cost: O(bytes) of the value; if its first element is not one of a layout, O(bytes) of that element.
 pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<Box<Pending>> {
     let (kind, expires_at_ms) = ctx.foreign_kind(key);
     if !matches!(kind, ForeignKind::String | ForeignKind::List) {
@@ -58,7 +58,7 @@ pub fn of_key_alone(ctx: &Ctx, key: Arg<'_>, new_id: Uuid, now: Now) -> Option<B
     }))
 }
 
-/// Adds the facts of a migration that replicas could not take from the layout itself: what it is, the id, and the limits.
+/// Adds the facts of a migration that replicas cannot take from the layout itself: its format, the id, and the limits.
 pub fn add_facts(effect: &mut Effect<'_>, format: Format, session: &Session) {
     effect
         .word(Word::Format)
@@ -75,12 +75,12 @@ pub fn add_facts(effect: &mut Effect<'_>, format: Format, session: &Session) {
     }
 }
 
-/// The limits of a migrated session that come from the configuration.
+/// Returns the limits of a migrated session that come from the configuration.
 pub fn carried_limits() -> impl Iterator<Item = Limit> {
     Limits::ROWS.into_iter().filter(|limit| !limit.bounds_content)
 }
 
-/// Counts and logs what has been migrated.
+/// Counts and logs a migration.
 pub fn record(ctx: &Ctx, key: &[u8], format: Format, done: &Migrated) {
     info::MIGRATED.add(1);
     info::MALFORMED.add(done.malformed);
@@ -100,7 +100,7 @@ pub fn record(ctx: &Ctx, key: &[u8], format: Format, done: &Migrated) {
     }
 }
 
-/// A key opened to be read: it holds a session, or a legacy layout that is read as one.
+/// A key opened for reading: it holds a session, or a legacy layout that is read as one.
 pub enum Reading<'c> {
     Key(ReadKey<'c, SessionValue>),
     Legacy(Box<Pending>),
@@ -125,7 +125,7 @@ impl<'c> Reading<'c> {
             content_ms: now_ms,
             compress_after_bytes: 0,
         };
-        // It has no id yet; one made up here would differ with each read.
+        // There is no id yet; one made up here would differ with each read.
         match of_key_alone(ctx, key, Uuid::nil(), now) {
             Some(pending) => Ok(Reading::Legacy(pending)),
             None => Err(WRONGTYPE.into()),

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn redis_conf_says_of_every_setting_its_range_and_its_default() {
+    fn redis_conf_gives_range_and_default_of_every_setting() {
         let paragraphs = paragraphs();
         let settings = all();
         for (name, _, _) in &paragraphs {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn redis_conf_says_of_every_limit_its_unit_and_its_name() {
+    fn redis_conf_gives_unit_and_name_of_every_limit() {
         let paragraphs = paragraphs();
         for limit in Limits::ROWS {
             let Some(setting) = limit.setting else { continue };

@@ -202,8 +202,8 @@ pub const fn block(name: &'static str, parts: &'static [ArgSpec]) -> ArgSpec {
 #[cfg(test)]
 pub fn reference(commands: &[&Command]) -> String {
     let mut page = String::from(
-        "# Commands\n\nMade from the command table (`UPDATE_DOCS=1 cargo test -p redis-session --lib`); not to be edited by hand.\n\n\
-         Every command that writes a session takes `[IFVERSION version] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`; they are\n\
+        "# Commands\n\nGenerated from the command table (`UPDATE_DOCS=1 cargo test -p redis-session --lib`): do not edit it by hand.\n\n\
+         Every command that writes a session takes `[IFVERSION version] [LEASE token] [AT ms] [EX s | PX ms | PXAT ms | PERSIST | KEEPTTL]`, which are\n\
          described once in [architecture.md](architecture.md#what-every-writing-command-does).\n",
     );
     let mut rows = Vec::new();

@@ -31,15 +31,15 @@ redis-session-benches throughput
 redis-session-benches migrate
 redis-session-benches client [--check]
 
-  --check      exit with 1 if a figure is over its limit
+  --check      exit with 1 if a figure exceeds its limit
   --quick      leave out the session of a million messages
   --only TEXT  only the rows whose name contains TEXT
-  --repeat N   so many runs of each row, of which the cheapest counts (3)
+  --repeat N   number of runs of each row, of which the minimum counts (3)
   --no-module  only Redis's own commands
-  --copies N   the conversations N times, under different keys
+  --copies N   store the conversations N times, under different keys
   --seconds N  how long each half lasts (60)
-  --every MS   how often each agent adds an event (500; 0: as soon as the last one is answered)
-  --generated  made-up conversations, also where recorded ones are at hand
+  --every MS   how often each agent adds an event (500; 0: after each reply)
+  --generated  use generated conversations even if recorded ones are available
 
 Environment: SERVER_BIN (default redis-server), MODULE_PATH (default libredis_session.so beside this program),
 CLI_PATH (default redis-session beside this program).";

@@ -351,7 +351,7 @@ impl Page {
 /// }
 /// assert_eq!(directory.resolve(b"billing").map(|entry| entry.id()), Some(Uuid::from_u128(1)));
 ///
-/// The first key is gone: the session is not listed, and its alias can be taken.
+/// // The first key is gone: the session is not listed, and its alias can be taken.
 /// let is_live = |id: Uuid| id != Uuid::from_u128(1);
 /// let listed = directory.list(None, Page::ALL, |entry| is_live(entry.id()).then_some(()));
 /// assert_eq!(listed.len(), 1);

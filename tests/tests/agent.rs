@@ -1,4 +1,4 @@
-//! Agents: who works on a session, and whose turn it is.
+//! Agents: joining, leaving, handoffs and leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn read_json(reply: &Value) -> Json {
     serde_json::from_str(&text(reply)).expect("JSON")
 }
 
-/// What `LIST` shows, by name; `GET` shows the same.
+/// Returns the agents as `LIST` shows them, by name; `GET` must show the same.
 #[track_caller]
 fn agents(server: &Server, key: &str) -> BTreeMap<String, Json> {
     let listed: Vec<Json> = items(&server.run(&format!("SESSION.AGENT LIST {key}")))
@@ -34,7 +34,7 @@ fn names(server: &Server, key: &str) -> Vec<String> {
     agents(server, key).into_keys().collect()
 }
 
-/// The holder and the token of the living lease, as `GET` shows it.
+/// Returns holder and token of the unexpired lease, as `GET` shows it.
 fn lease(server: &Server, key: &str) -> Option<(String, i64)> {
     let lease = server.document(key)["lease"].clone();
     let agent = lease["agentId"].as_str()?.to_string();
@@ -334,7 +334,7 @@ fn a_handoff_keeps_the_time_of_the_lease() {
     let lease = server.document("k")["lease"].clone();
     assert_eq!(lease["agentId"], "b");
     assert_eq!(lease["expires_at"], "2100-01-01T00:00:00.000Z");
-    // A lease that is over is not handed on.
+    // An expired lease is not handed over.
     server.run("SESSION.AGENT RELEASE k 2");
     server.run("SESSION.AGENT LEASE k a 1");
     wait_until("the lease is over", || server.document("k")["lease"].is_null());
@@ -410,7 +410,7 @@ fn a_lease_ends_by_the_servers_clock() {
         let token = int(&server.run(&format!("SESSION.AGENT LEASE k a {form}")));
         let since = now_ms();
         assert_held(&server.say("SESSION.CLEAR k"), "a", 1500);
-        // Content's own time says nothing of it.
+        // The content's own time does not matter.
         assert_held(&server.say("SESSION.APPEND k AT 4102444800000 MSG user hi"), "a", 1500);
         assert_held(&server.say("SESSION.AGENT LEASE k b 1000"), "a", 1500);
         wait_until("the lease is over", || server.document("k")["lease"].is_null());
@@ -424,17 +424,17 @@ fn a_lease_ends_by_the_servers_clock() {
             format!("(error) LEASELOST token {token} is stale")
         );
         server.run("SESSION.APPEND k MSG user hi");
-        // Too late to renew: it is a new lease.
+        // Too late to renew: this is a new lease.
         assert_eq!(int(&server.run("SESSION.AGENT LEASE k a 100000")), token + 1);
         server.run(&format!("SESSION.AGENT RELEASE k {}", token + 1));
     }
-    // Renewed, it outlives its first time.
+    // After a renewal it lasts longer than its first expiry.
     let token = int(&server.run("SESSION.AGENT LEASE k a 30"));
     assert_eq!(int(&server.run("SESSION.AGENT LEASE k a 100000")), token);
     let since = now_ms();
     wait_until("the first time is over", || now_ms() > since + 60);
     assert_held(&server.say("SESSION.POP k"), "a", 100_000);
-    // A renewal may be the shorter one.
+    // A renewal may shorten the lease.
     assert_eq!(int(&server.run("SESSION.AGENT LEASE k a 1")), token);
     wait_until("the lease is over", || server.document("k")["lease"].is_null());
 }
@@ -463,7 +463,7 @@ fn a_lease_that_is_over_at_once_takes_a_token() {
     assert_eq!(server.document("k")["lease"]["expires_at"], "9999-12-31T23:59:59.999Z");
 }
 
-/// What an agent may do without a token, whoever has the turn.
+/// What an agent may do without a token, whoever holds the lease.
 #[test]
 fn agents_come_and_go_while_another_has_the_turn() {
     let server = Server::start();
@@ -569,11 +569,11 @@ fn while_a_lease_lives_every_write_needs_its_token() {
         assert_eq!(server.visible(b"k"), before, "{write}");
         server.run(&write.replace("{w}", "IFVERSION 2 lease 2 EX 1000"));
         assert_eq!(server.version_of("k"), 3, "{write}");
-        // The token goes with what is propagated no more than the check does.
+        // Neither the token nor its check is propagated.
         server.run("SESSION.AGENT RELEASE k 2");
         server.attempt(&write.replace("{w}", ""));
     }
-    // Also what would have changed nothing.
+    // Also commands that would have changed nothing.
     leased(&server);
     for nothing in [
         "SESSION.META k {}",
@@ -700,7 +700,7 @@ fn transactions_and_scripts_take_turns_too() {
     );
 }
 
-// ---------------------------------------------------------------------- at once, elsewhere, later
+// ---------------------------------------------------------------------- concurrency, replicas, restarts
 
 #[test]
 fn a_stale_token_never_writes() {
@@ -731,7 +731,7 @@ fn a_stale_token_never_writes() {
                         assert!(token >= last_token, "{token} after {last_token}");
                         last_token = token;
                         for step in 0..3 {
-                            // Sometimes the lease is over by then.
+                            // Sometimes the lease has expired by then.
                             std::thread::sleep(Duration::from_micros((turn % 5) as u64 * 400));
                             let said = connection.say(&format!(
                                 r#"SESSION.APPEND k LEASE {token} JSON '{{"token":{token},"client":{client}}}'"#
@@ -769,7 +769,7 @@ fn a_stale_token_never_writes() {
         }
     });
     assert!(won > 100 && lost > 0, "{won} written, {lost} refused");
-    // In the order of writing no token comes after a larger one, and each has one holder.
+    // In the order of writing, tokens never decrease, and each has one holder.
     let mut last_token = 0;
     let mut holders = BTreeMap::new();
     let bodies = server.bodies("k");
@@ -966,7 +966,7 @@ fn agents_and_leases_are_in_the_digest_and_in_a_copy() {
         server.run("COPY k copy REPLACE");
         assert_eq!(server.visible(b"copy"), server.visible(b"k"), "{command}");
     }
-    // From here on each goes its own way.
+    // From here on they diverge.
     server.run("SESSION.AGENT LEAVE copy a");
     assert_eq!(lease(&server, "copy"), None);
     assert_eq!(lease(&server, "k"), Some(("a".into(), 3)));
@@ -976,7 +976,7 @@ fn agents_and_leases_are_in_the_digest_and_in_a_copy() {
     );
 }
 
-// ---------------------------------------------------------------------- who hears of it
+// ---------------------------------------------------------------------- notifications and pub/sub
 
 fn subscriber(server: &Server, pattern: &str) -> Client {
     let mut client = server.client();
@@ -984,7 +984,7 @@ fn subscriber(server: &Server, pattern: &str) -> Client {
     client
 }
 
-/// What a subscriber heard until now: channel and payload.
+/// Returns what a subscriber has received so far: channel and payload.
 fn heard(server: &Server, subscriber: &mut Client, end: &str) -> Vec<(String, String)> {
     server.run(&format!("PUBLISH {end} end"));
     let mut heard = Vec::new();
@@ -1297,7 +1297,7 @@ fn a_meta_is_an_object_of_a_bounded_size() {
             "TOOLARGE META …",
         );
     }
-    // Odd but legal, and kept as it is.
+    // Unusual but valid, and kept unchanged.
     server.run(r#"SESSION.AGENT JOIN k a META '{"s":"\ud800","s":[]}'"#);
     assert!(server
         .say("SESSION.AGENT LIST k")
@@ -1334,7 +1334,7 @@ fn names_and_notes_are_texts_of_a_bounded_length() {
     }
 }
 
-// ---------------------------------------------------------------------- the server around them
+// ---------------------------------------------------------------------- scripts, transactions, ACL
 
 #[test]
 fn the_server_knows_the_subcommands() {

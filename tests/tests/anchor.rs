@@ -1,4 +1,4 @@
-//! Anchors: what recent sessions did to an entity, when they are gone too.
+//! Anchors: what recent sessions did to an entity, kept independent of the sessions.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::surroundings::{collect_tokens, user};
 const FAR: &str = "4102444800000";
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// The ids of the sessions, newest first.
+/// Returns the ids of the sessions, newest first.
 fn sessions(server: &Server, key: &str) -> Vec<String> {
     let id = |json: &Value| {
         let anchor: Json = serde_json::from_str(&text(json)).expect("JSON");
@@ -72,7 +72,7 @@ fn without_at_it_is_dated_by_the_clock() {
     assert_eq!(add(&server, "k s1"), 1);
     let after = now_ms();
     let anchor: Json = serde_json::from_str(&text(&items(&server.run("SESSION.ANCHOR GET k"))[0])).expect("JSON");
-    // On the same clock an anchor that is younger than the oldest possible one stays.
+    // By the same clock, an anchor younger than the oldest allowed one is kept.
     let shown = anchor["timestamp"].as_str().expect("a time").to_string();
     for (at_ms, place) in [(before - 1, 1), (after + 1, 0)] {
         server.run(&format!("SESSION.ANCHOR ADD k other AT {at_ms}"));
@@ -116,11 +116,11 @@ fn the_newest_maxlen_are_kept() {
     let kept: Vec<i64> = (0..7).map(|n| add(&server, &format!("k s{n}"))).collect();
     assert_eq!(kept, [1, 2, 3, 4, 5, 5, 5]);
     assert_eq!(sessions(&server, "k"), ["s6", "s5", "s4", "s3", "s2"]);
-    // Newest by their time: what is older than all of them does not stay.
+    // The newest by their times are kept: an anchor older than all of them is dropped.
     let old = now_ms() - 60_000;
     assert_eq!(add(&server, &format!("k late AT {old}")), 5);
     assert_eq!(sessions(&server, "k"), ["s6", "s5", "s4", "s3", "s2"]);
-    // Given, it holds for this command.
+    // A given bound applies to this command only.
     assert_eq!(add(&server, "k s7 MAXLEN 3"), 3);
     assert_eq!(sessions(&server, "k"), ["s7", "s6", "s5"]);
     assert_eq!(add(&server, "k s8"), 4);
@@ -149,7 +149,7 @@ fn none_older_than_max_age_is_kept() {
     assert_eq!(sessions(&server, "k"), ["s1", "s3"]);
     assert_eq!(add(&server, "k s4"), 2);
     assert_eq!(sessions(&server, "k"), ["s4", "s1"]);
-    // The age counts from the content's time, whatever time it is.
+    // The age counts from the content's time, also if that is in the past or future.
     assert_eq!(add(&server, "k s5 AT 0 MAXAGE 0"), 3);
     assert_eq!(add(&server, &format!("k s6 AT {FAR} MAXAGE 60000")), 2);
     assert_eq!(sessions(&server, "k"), ["s6", "s4"]);
@@ -168,7 +168,7 @@ fn what_the_age_has_passed_is_hidden_before_anything_frees_it() {
     wait_until("the first is hidden", || sessions(&server, "k") == ["s2"]);
     assert_eq!(server.say("SESSION.ANCHOR GET k SESSION s1"), "(empty array)");
     assert_eq!(add(&server, "k s3 MAXAGE 61000"), 2);
-    // When all of them have passed there is nothing to read, and the key waits for the next addition.
+    // When all have expired, reads return nothing, and the key exists until the next addition.
     add(&server, "all s1 MAXAGE 1");
     wait_until("all are hidden", || sessions(&server, "all").is_empty());
     assert_eq!(server.say("SESSION.ANCHOR GET all SESSION s1"), "(empty array)");
@@ -188,17 +188,17 @@ fn a_key_is_there_as_long_as_it_has_an_anchor() {
             let event = text(&message[2]).replace("__keyevent@0__:", "");
             match event.as_str() {
                 "end" => return events,
-                // The server's own, of any new key.
+                // The server's own notification for any new key.
                 "new" | "keymiss" => {}
                 _ => events.push(event),
             }
         }
     };
-    // Too old at once.
+    // Too old from the start.
     assert_eq!(add(&server, "k s1 AT 1000"), 0);
     assert_eq!(server.say("EXISTS k"), "(integer) 0");
     assert_eq!(events(&server), [""; 0]);
-    // The contract knows no notification of anchors.
+    // The contract defines no notifications for anchors.
     assert_eq!(add(&server, "k s1 AT 1000 MAXAGE 0"), 1);
     assert_eq!(add(&server, "k s1 AT 2000 MAXAGE 0"), 1);
     assert_eq!(events(&server), [""; 0]);
@@ -230,7 +230,7 @@ fn the_expiry_is_the_users() {
     assert_eq!(server.expires_at_ms(b"k").to_string(), FAR);
     server.run("PERSIST k");
     assert_eq!(server.say("PTTL k"), "(integer) -1");
-    // Unlike sessions, anchors outlive them: `session.default-ttl` is not theirs.
+    // Unlike sessions, anchors do not get `session.default-ttl`.
     server.run("CONFIG SET session.default-ttl 1");
     add(&server, "new s1");
     assert_eq!(server.say("PTTL new"), "(integer) -1");
@@ -312,7 +312,7 @@ fn the_grammar_is_kept() {
         ("ADD k s MAXAGE 1 MAXAGE 1", "ERR syntax error near 'MAXAGE'"),
         ("ADD k s AT 1 AT 1", "ERR syntax error near 'AT'"),
         ("ADD k s BOGUS", "ERR syntax error near 'BOGUS'"),
-        // It writes no session: nothing of what goes with one.
+        // It writes no session, so the options of session writes are refused.
         ("ADD k s NOW 5", "ERR syntax error near 'NOW'"),
         ("ADD k s EX 5", "ERR syntax error near 'EX'"),
         ("ADD k s PX 5", "ERR syntax error near 'PX'"),
@@ -374,7 +374,7 @@ fn the_grammar_is_kept() {
         ("GET", "ERR wrong number of arguments for '…' command"),
         ("HELP k", "ERR wrong number of arguments for '…' command"),
         ("DEL k", "ERR unknown subcommand 'DEL'. Try SESSION.ANCHOR HELP."),
-        // Before the key is looked at.
+        // Before the key is opened.
         ("ADD string s BOGUS", "ERR syntax error near 'BOGUS'"),
     ] {
         for key in ["k", "new"] {
@@ -463,7 +463,7 @@ fn texts_have_their_limit() {
             );
         }
     }
-    // What only ids can be long: odd ones are kept as they are.
+    // Ids may contain anything: unusual ones are kept unchanged.
     server.run(r#"SESSION.ANCHOR ADD odd "\x00" OUTCOME "\n\"" IMPACTS 2 "\x00" "é""#);
     assert!(server
         .say("SESSION.ANCHOR GET odd")
@@ -564,7 +564,7 @@ fn different_anchors_have_different_digests_and_equal_ones_equal_ones() {
         server.run(&format!("SESSION.ANCHOR ADD k{n} {said}"));
         assert!(digests.insert(server.digest(format!("k{n}").as_bytes())), "{said}");
     }
-    // However it came about.
+    // However the content came about.
     server.run("SESSION.ANCHOR ADD again other MAXAGE 0 AT 5");
     server.run(&format!("SESSION.ANCHOR ADD again {base} MAXLEN 1"));
     assert_eq!(server.digest(b"again"), server.digest(b"k0"));
@@ -830,7 +830,7 @@ fn access_goes_by_subcommand_and_key() {
         (error) NOPERM …
         "#,
     );
-    // Who may only write gets no content back, and needs no right to read.
+    // A user who may only write gets no content back, and needs no read permission.
     user(&server, "%W~anchor:* +session.anchor").conversation(
         r#"
         > SESSION.ANCHOR ADD anchor:e s2

@@ -1,4 +1,4 @@
-//! `SESSION.APPEND`: bodies, composed messages, what is read from them.
+//! `SESSION.APPEND`: bodies, composed messages, and the facts read from them.
 
 use redis_session_tests::{entry, int, items, text, Server};
 use serde_json::json;
@@ -119,7 +119,7 @@ fn withmeta_shows_what_is_read_from_a_body() {
 }
 
 #[test]
-fn the_role_is_the_bodys_or_told_by_its_type() {
+fn the_role_is_the_bodys_or_follows_from_its_type() {
     let server = Server::start();
     for (body, role) in [
         (r#"{"role":"user"}"#, "user"),
@@ -167,7 +167,7 @@ fn the_bodys_own_time_wins() {
         (r#"{"created_at":"2026-01-14T10:00:00Z"}"#, 1_768_384_800_000),
         (r#"{"created_at":1768384800}"#, 1_768_384_800_000),
         (r#"{"created_at":1,"timestamp":1768384800}"#, 1_768_384_800_000),
-        // Unreadable: as if it were not there.
+        // Unreadable values count as missing.
         (r#"{"timestamp":"yesterday"}"#, AT),
         (r#"{"timestamp":"2026-13-45T10:00:00Z"}"#, AT),
         (r#"{"timestamp":""}"#, AT),
@@ -372,10 +372,10 @@ fn a_real_body_limit_names_the_setting() {
     assert_eq!(server.say("EXISTS k"), "(integer) 0");
     assert_eq!(shown(append(&[&body(limit)])), "(integer) 1");
     assert_eq!(server.bodies("k"), [body(limit)]);
-    // Composed bodies are judged as they will stand.
+    // The size limit applies to the composed body.
     let reply = server.call(&["SESSION.APPEND", "k", "MSG", "user", &"x".repeat(limit)]);
     assert!(shown(reply).starts_with("(error) TOOLARGE message 1 of 1 is "));
-    // Another limit, ten megabytes.
+    // A different limit, ten megabytes.
     server.run("CONFIG SET session.max-message-bytes 16777216");
     let large = body(10_485_760);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Bad input: a clear error, and nothing has happened.
+//! Bad input: a clear error, and no effect.
 
 use redis_session_tests::table::assert_examples;
 use redis_session_tests::{talk, Options, Server};
@@ -115,7 +115,7 @@ pub fn malformed_bodies() -> Vec<Vec<u8>> {
         nested("[", "", 100_000),
         b"[".repeat(100_000),
     ]);
-    // Every prefix of a body is truncated.
+    // Every prefix of a body is truncated JSON.
     let whole = br#"{"role":"user","content":"h\u00e9 \ud83d\ude00","x":[1,-2.5e3,{"y":null}],"z":true}"#;
     bodies.extend((0..whole.len()).map(|len| whole[..len].to_vec()));
     bodies
@@ -215,7 +215,7 @@ fn odd_but_legal_bodies_are_accepted_byte_for_byte() {
             "{body:.200}"
         );
     }
-    // One level more is one too many.
+    // One level too many.
     for body in [
         format!("{{\"a\":[{}{}]}}", "[".repeat(depth), "]".repeat(depth)),
         format!("{{\"a\":{deep_object}}}"),
@@ -303,7 +303,7 @@ fn every_wrong_arity_is_refused() {
         let name: Vec<&str> = command.name.split(' ').collect();
         let too_long = (command.arity > 0).then_some(arity + 1);
         for len in (1..arity).chain(too_long) {
-            // With good words too, as far as there is one for each place.
+            // Also with valid words, where there is one for each position.
             for word in ["k", "0"] {
                 let mut args = name.clone();
                 args.resize(len, word);
@@ -670,7 +670,7 @@ fn the_grammar_of_entities_is_kept() {
         ("MENTION k ID e TYPE a NAME b type c", "ERR syntax error near 'type'"),
         ("MENTION k ID e ID f", "ERR syntax error near 'ID'"),
         ("MENTION k ID e JSON {}", "ERR syntax error near 'JSON'"),
-        // What every write takes stands before the tail.
+        // The options of every write come before the tail.
         ("MENTION k ID e EX 5", "ERR syntax error near 'EX'"),
         ("MENTION k ID e IFVERSION 2", "ERR syntax error near 'IFVERSION'"),
         ("MENTION k NAME n ID e", "ERR syntax error near 'NAME'"),
@@ -786,7 +786,7 @@ fn entities_have_texts_of_a_bounded_length() {
             assert!(server.snapshot() == before);
         }
     }
-    // No append fails for what it refers to.
+    // No append fails because of its references.
     let long = "x".repeat(70_000);
     server.call(&[
         "SESSION.APPEND",

@@ -1,4 +1,4 @@
-//! Checkpoints, what they bring back, the reference that outlives a session, and closed sessions.
+//! Checkpoints, restores, recovery references, and closed sessions.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn read_json(reply: &Value) -> Json {
     serde_json::from_str(&text(reply)).expect("JSON")
 }
 
-/// What `GET` shows of a checkpoint; `LIST` and the document show the same.
+/// Returns a checkpoint as `GET` shows it; `LIST` and the document must show the same.
 #[track_caller]
 fn checkpoint(server: &Server, key: &str, id: i64) -> Json {
     let shown = read_json(&server.run(&format!("SESSION.CHECKPOINT GET {key} {id}")));
@@ -30,7 +30,7 @@ fn checkpoint(server: &Server, key: &str, id: i64) -> Json {
     shown
 }
 
-/// The ids of a session's checkpoints, oldest first.
+/// Returns the ids of a session's checkpoints, oldest first.
 #[track_caller]
 fn ids(server: &Server, key: &str) -> Vec<i64> {
     items(&server.run(&format!("SESSION.CHECKPOINT LIST {key}")))
@@ -39,7 +39,7 @@ fn ids(server: &Server, key: &str) -> Vec<i64> {
         .collect()
 }
 
-/// What a restore brings back.
+/// Returns everything that a restore brings back.
 fn brought_back(server: &Server, key: &str) -> [Json; 5] {
     let mut document = server.document(key);
     let rows = talk::render(&server.run(&format!("SESSION.RANGE {key} 0 -1 WITHMETA")));
@@ -60,7 +60,7 @@ fn assert_expires_in(server: &Server, key: &str, before_ms: i64, ttl_ms: i64) {
     assert!(range.contains(&expires_at_ms), "{expires_at_ms} is not in {range:?}");
 }
 
-/// What `SESSION.READ` says, as `seq kind`; a gap as `gap from-to`.
+/// Returns the entries of `SESSION.READ` as `seq kind`, a gap as `gap from-to`.
 fn read(server: &Server, line: &str) -> Vec<String> {
     match server.run(line) {
         Value::Nil => Vec::new(),
@@ -202,7 +202,7 @@ fn later_impacts_win_in_the_order_of_seqs() {
         checkpoint(&server, "k", 4)["summary"],
         json!({"impacts": {"a": 1, "b": "y", "deep": {"z": 3}, "c": 6}})
     );
-    // What a handoff and a restore record belongs to it like any event.
+    // The events of handoffs and restores belong to it like any other.
     server.run("SESSION.AGENT HANDOFF k a b");
     server.run("SESSION.CHECKPOINT RESTORE k 4");
     server.run("SESSION.CHECKPOINT CREATE k");
@@ -273,7 +273,7 @@ fn trim_drops_the_events_since_the_previous_checkpoint() {
     assert_eq!(read(&server, "SESSION.READ k 5"), ["6 checkpoint"]);
     assert_eq!(read(&server, "SESSION.READ k 5 MESSAGES"), [""; 0]);
     assert_eq!(server.say("SESSION.EVENT ADD k pass"), "(integer) 7");
-    // Of the first checkpoint all there are.
+    // For the first checkpoint, all events.
     server.run("SESSION.EVENT ADD first pass");
     server.run("SESSION.CHECKPOINT CREATE first trim");
     assert_eq!(server.say("SESSION.EVENT LEN first"), "(integer) 0");
@@ -298,7 +298,7 @@ fn the_oldest_checkpoint_goes() {
     assert_eq!(read(&server, "SESSION.READ k 0 EVENTS"), [""; 0]);
     server.run("SESSION.CHECKPOINT DEL k 4");
     assert_eq!(read(&server, "SESSION.READ k 3"), ["gap 4-4"]);
-    // By the configured default, and without bound.
+    // By the configured default, and without a bound.
     for (limit, left) in [("", 3), ("LIMIT max-checkpoints 0", 20)] {
         server.run("CONFIG SET session.max-checkpoints 3");
         server.run("DEL d");
@@ -486,7 +486,7 @@ fn the_grammar_of_checkpoints_is_kept() {
             "RESTORE k 9223372036854775807",
             "NOCHECKPOINT no checkpoint 9223372036854775807 in …",
         ),
-        // Syntax, bodies, type, session, lease, version, state.
+        // Order of the checks: syntax, bodies, type, session, lease, version, state.
         ("CREATE string SUMMARY [] BOGUS", "ERR syntax error near 'BOGUS'"),
         ("CREATE string SUMMARY []", "ERR SUMMARY is not a JSON object (…)"),
         (
@@ -583,7 +583,7 @@ fn access_goes_by_subcommand() {
         (error) NOPERM …
         "#,
     );
-    // A key that is only written needs no more than that; the session is read too.
+    // A key that is only written needs only write permission; the session is read too.
     user(&server, "%RW~k %W~ref %R~readable +session.checkpoint").conversation(
         r#"
         > SESSION.CHECKPOINT CREATE k STORE ref
@@ -680,14 +680,14 @@ fn a_reference_is_a_plain_string_in_the_checkpoints_shape() {
         '{…,"checkpointId":6,…}'
         "#,
     );
-    // By the slide that the checkpoint itself is.
+    // By the slide that the checkpoint itself causes.
     server.run("SESSION.CREATE slid EX 1000");
     server.run("PEXPIRE slid 5000");
     let before = now_ms();
     server.run("SESSION.CHECKPOINT CREATE slid STORE ref GRACE 10");
     assert_expires_in(&server, "ref", before, 1_010_000);
     assert_eq!(server.expires_at_ms(b"ref") - server.expires_at_ms(b"slid"), 10_000);
-    // As far away as a time can be.
+    // The latest possible time.
     server.run("SESSION.CHECKPOINT CREATE slid STORE ref GRACE 1000000 PXAT 253402300799999");
     assert!(server.expires_at_ms(b"ref") >= 253_402_300_799_999);
     assert_eq!(
@@ -732,7 +732,7 @@ fn a_reference_takes_the_place_of_anything() {
 }
 
 #[test]
-fn a_reference_is_told_of_as_set_is() {
+fn a_stored_reference_notifies_as_set_does() {
     let server = Server::with("notify-keyspace-events", "KEA").start();
     let mut subscriber = server.client();
     subscriber.run("PSUBSCRIBE __keyspace@0__:*");
@@ -845,7 +845,7 @@ fn a_reference_outlives_a_session_that_goes_at_once() {
     replica.wait_for(&server);
     assert_eq!(replica.visible(b"ref"), server.visible(b"ref"));
     assert_eq!(replica.say("EXISTS k"), "(integer) 0");
-    // No grace, no reference; nothing stays on the replica either.
+    // Without a grace there is no reference, nor any trace on the replica.
     server.run("SESSION.APPEND k MSG user hi");
     assert_eq!(
         server.say("SESSION.CHECKPOINT CREATE k STORE ref GRACE 0 PXAT 1000"),
@@ -896,10 +896,10 @@ fn a_closed_session_expires_after_the_grace() {
     server.run("SESSION.CREATE k");
     assert_eq!(server.document("k")["closed_at"], Json::Null);
     assert_eq!(server.info_of("k", "closed_at"), Value::Nil);
-    // Without a grace it goes at once.
+    // Without a grace it is deleted at once.
     assert_eq!(server.say("SESSION.CHECKPOINT CREATE k CLOSE GRACE 0"), "(integer) 1");
     assert_eq!(server.say("EXISTS k"), "(integer) 0");
-    // Closed by the server's clock, whatever AT says.
+    // The closing time is the server's clock, whatever AT says.
     server.run("SESSION.CREATE k");
     server.run("SESSION.CHECKPOINT CREATE k CLOSE AT 1768384800000");
     assert_ne!(server.document("k")["closed_at"], "2026-01-14T10:00:00.000Z");
@@ -997,7 +997,7 @@ fn every_write_to_a_closed_session_is_refused() {
         seen = talk::render(&subscriber.receive());
         assert!(!seen.contains("session."), "a refusal notified: {seen}");
     }
-    // As what the server itself does to keys is not refused.
+    // What the server itself does to keys is not refused.
     server.run("EXPIRE k 5000");
     server.run("PERSIST k");
     server.run("RENAME k moved");
@@ -1063,12 +1063,12 @@ fn every_read_of_a_closed_session_works() {
     let opened = talk::render(&server.run("SESSION.CREATE k OPEN"));
     assert!(opened.contains(&id) && opened.ends_with("(integer) 0"), "{opened}");
     assert_eq!(server.visible(b"k"), before);
-    // It does not slide either where there is an expiry.
+    // The expiry, if there is one, does not slide either.
     server.run("PEXPIREAT k 4102444800000");
     server.run("SESSION.GETEX k");
     assert_eq!(server.expires_at_ms(b"k"), 4_102_444_800_000);
     assert_eq!(server.document("k")["ttl_extended_count"], 0);
-    // A fork is open, and so is what it was made of no more.
+    // A fork is open, but its source is still closed.
     server.conversation(
         r#"
         > SESSION.FORK k fork
@@ -1118,13 +1118,13 @@ fn a_closed_session_stays_closed_wherever_it_goes() {
     assert!(replica.say("SESSION.POP restored").starts_with("(error) CLOSED"));
 }
 
-/// What was done before the session was closed is applied wherever it arrives, in whatever state that is.
+/// Commands from before the session was closed are applied wherever they arrive, whatever its state there.
 #[test]
 fn a_replicated_or_loading_command_is_not_refused() {
     let server = Server::append_only().start();
     server.run("SESSION.APPEND k MSG user hi");
     server.run("SESSION.AGENT LEASE k a 1000000");
-    // A transaction that closes and is played again from the file, with what came before it.
+    // A transaction that closes the session, replayed from the file with the commands before it.
     for command in [
         "MULTI",
         "SESSION.APPEND k LEASE 1 MSG user last",
@@ -1137,7 +1137,7 @@ fn a_replicated_or_loading_command_is_not_refused() {
     let before = server.snapshot();
     server.restart();
     oracle::assert_same("after the restart", &before, &server.snapshot());
-    // A file in which a closed session is written to, as none of this module's making would.
+    // A file, not written by this module, in which a closed session is written to.
     let aof = server.file("appendonlydir");
     let incremental = std::fs::read_dir(aof)
         .expect("a folder")
@@ -1288,7 +1288,7 @@ fn the_present_window_applies_to_what_comes_back() {
     server.run("SESSION.WINDOW k MAXLEN 0");
     server.run("SESSION.CHECKPOINT RESTORE k 6");
     assert_eq!(server.seqs("k"), [1, 2, 3, 4, 5]);
-    // What its age has passed since does not come back.
+    // A restore does not bring back what has expired since.
     server.run("SESSION.CREATE aged LIMIT maxage 60000");
     let age = |ms: i64| format!("SESSION.APPEND aged AT {} JSON {{}}", now_ms() - ms);
     server.run(&age(59_000));
@@ -1300,7 +1300,7 @@ fn the_present_window_applies_to_what_comes_back() {
 }
 
 #[test]
-fn a_follower_is_told_of_a_restore() {
+fn a_follower_gets_a_gap_after_a_restore() {
     let server = Server::start();
     server.run(r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}'"#);
     server.run("SESSION.CHECKPOINT CREATE k");
@@ -1313,7 +1313,7 @@ fn a_follower_is_told_of_a_restore() {
     server.run("SESSION.CHECKPOINT RESTORE k 3");
     let woken: Vec<String> = items(&blocked.receive()).iter().map(told).collect();
     assert_eq!(woken, ["6 event"]);
-    // One that had read up to the checkpoint hears that what came after it is gone.
+    // A follower that had read up to the checkpoint gets a gap for what came after it.
     assert_eq!(read(&server, "SESSION.READ k 3"), ["gap 4-5", "6 event"]);
     assert_eq!(read(&server, "SESSION.READ k 3 MESSAGES"), ["gap 4-5"]);
     assert_eq!(read(&server, "SESSION.READ k 3 EVENTS"), ["6 event"]);
@@ -1321,7 +1321,7 @@ fn a_follower_is_told_of_a_restore() {
         read(&server, "SESSION.READ k 0"),
         ["gap 1-5", "1 message", "2 message", "3 checkpoint", "6 event"]
     );
-    // So does a blocked one of a checkpoint.
+    // A blocked follower of checkpoints gets one too.
     blocked.send(&["SESSION.READ", "k", "6", "BLOCK", "0"]);
     wait_until("the reader waits", || {
         server.info_number("session", "session_blocked_readers") == 1
@@ -1352,7 +1352,7 @@ fn redaction_reaches_into_checkpoints() {
         server.run("SESSION.CHECKPOINT CREATE k");
         server.run("SESSION.FORK k fork");
         let version = server.version_of("k");
-        // Once each, however many copies there are; what only a checkpoint has counts too.
+        // Each chunk counts once, however many copies there are; what only a checkpoint has counts too.
         server.run("SESSION.REMOVE k 7");
         assert_eq!(
             server.say("SESSION.REDACT k 5 7 122 121 999 REASON gdpr"),
@@ -1378,14 +1378,14 @@ fn redaction_reaches_into_checkpoints() {
                 bodies.len() - redacted.len()
             );
         }
-        // Another session has a content of its own.
+        // A fork is a separate session and keeps its content.
         assert!(server.bodies("fork").iter().all(|body| body.contains("secret")));
         let dump = bytes(&server.run("DUMP k"));
         if compress_after == 0 {
             let holds = |what: &[u8]| dump.windows(what.len()).any(|window| window == what);
             assert!(holds(b"secret 6 ") && !holds(b"secret 122") && !holds(b"secret 5 ") && !holds(b"secret 7 "));
         }
-        // After the message is gone everywhere, there is nothing to redact.
+        // Once the message is gone everywhere, there is nothing to redact.
         server.run("SESSION.CLEAR k");
         assert_eq!(server.say("SESSION.REDACT k 9"), "(integer) 1");
         server.run("SESSION.CHECKPOINT DEL k 121 123");
@@ -1393,7 +1393,7 @@ fn redaction_reaches_into_checkpoints() {
     }
 }
 
-/// A command drawn by lot, among others those that checkpoint, go back, fork and replace by a fork.
+/// Returns a random command, including checkpoints, restores, forks and replacement by a fork.
 pub fn random_step(random: &mut Random) -> String {
     let id = |random: &mut Random| 1 + random.below(60);
     match random.below(14) {
@@ -1421,7 +1421,7 @@ pub fn random_step(random: &mut Random) -> String {
     }
 }
 
-/// Plays a random conversation and goes back to whatever checkpoint there is now and then.
+/// Runs a random conversation that is restored to a random checkpoint now and then.
 fn play_random(server: &Server, random: &mut Random, steps: usize) -> usize {
     let mut restored = 0;
     for _ in 0..steps {
@@ -1482,7 +1482,7 @@ fn random_conversations_with_restores_are_the_same_everywhere() {
         primary.restart_with(&Options::default().hostile());
         oracle::assert_same(preamble, &before, &primary.snapshot());
     }
-    // Both go on from it alike.
+    // Both continue in the same way.
     let late = Options::default().hostile().start();
     late.replicate(&primary);
     for seed in 0..40 {
@@ -1497,7 +1497,7 @@ fn random_conversations_with_restores_are_the_same_everywhere() {
     oracle::assert_same("on a late replica", &primary.snapshot(), &late.snapshot());
 }
 
-/// Full copies, which `COPY` makes, against what a restore brings back.
+/// Compares full copies, made with `COPY`, with what a restore brings back.
 #[test]
 fn a_restore_is_what_a_copy_was() {
     let server = Server::with("session.compress-after", 512).start();
@@ -1524,7 +1524,8 @@ fn a_restore_is_what_a_copy_was() {
                 }
                 _ => {
                     let write = random_write(&mut random);
-                    // The window would let go of what comes back, a redaction reaches into it, and a passed expiry ends it all.
+                    // Excludes what changes the result: windows that evict restored messages, redactions, which change checkpoints too, and
+                    // past expiries.
                     let is_fit = !["WINDOW", "REDACT", "MAXLEN", "RENAME", "COPY", "CHECKPOINT"]
                         .iter()
                         .any(|word| write.contains(word));
@@ -1538,7 +1539,7 @@ fn a_restore_is_what_a_copy_was() {
     assert!(compared > 100, "{compared}");
 }
 
-/// What is refused or changes nothing leaves no trace at any of the keys; everything else is propagated.
+/// Refused commands and those that change nothing leave no trace at any of the keys; everything else is propagated.
 #[test]
 fn each_step_leaves_every_trace_or_none() {
     let server = Options::default().append_only().start();
@@ -1603,7 +1604,7 @@ fn checkpoints_and_forks_leak_nothing() {
     assert_eq!(server.info_number("session", "session_active_sessions"), 0);
 }
 
-// ---------------------------------------------------------------------- what is heard of it
+// ---------------------------------------------------------------------- notifications and pub/sub
 
 fn channel(server: &Server) -> Client {
     let mut client = server.client();
@@ -1714,7 +1715,7 @@ fn the_keyspace_hears_of_each() {
         ),
         ("SESSION.CHECKPOINT CREATE k", &[]),
     ] {
-        // Whatever came before, on both.
+        // Everything that came before, on both.
         let act = |subscribers: &mut Vec<Client>, command: Option<&str>| -> Vec<Vec<String>> {
             command.map(|command| server.attempt(command));
             server.run("PUBLISH __keyspace@0__:end end");
@@ -1738,9 +1739,9 @@ fn the_keyspace_hears_of_each() {
     }
 }
 
-// ---------------------------------------------------------------------- what it costs
+// ---------------------------------------------------------------------- memory and cost
 
-/// Bytes in use, with nothing of the clients' in it that changes.
+/// Returns the bytes in use, without the varying memory of clients.
 fn used_memory(server: &Server) -> i64 {
     server.info_number("memory", "used_memory")
 }
@@ -1776,7 +1777,7 @@ fn a_checkpoint_shares_what_the_session_has() {
         );
     }
     assert!(usage() < whole + whole / 10, "{} and {whole}", usage());
-    // What only a checkpoint has still counts, and goes with it.
+    // What only a checkpoint has still counts, and is freed with it.
     server.run("SESSION.CLEAR k");
     assert!(usage() > whole / 2, "{} and {whole}", usage());
     assert!(used_memory(&server) > before - whole / 2);

@@ -1,8 +1,8 @@
-//! A real cluster: who publishes, where keys lie, what a slot's migration and a failover keep.
+//! A real cluster: publication, key placement, slot migration and failover.
 
 use redis_session_tests::{entry, int, items, talk, text, Client, Cluster, Options, Server};
 
-/// A connection that hears these sessions and the end of what a test does.
+/// Opens a connection that is subscribed to these sessions and to a channel that marks the end of a test.
 fn subscriber(node: &Server, keys: &[String]) -> Client {
     let mut client = node.client();
     for key in keys {
@@ -12,10 +12,10 @@ fn subscriber(node: &Server, keys: &[String]) -> Client {
     client
 }
 
-/// What was published until now, as `key seq kind type`, sorted: of different nodes' keys there is no order.
+/// Returns what was published so far, as `key seq kind type`, sorted: keys on different nodes have no common order.
 ///
-/// Every node says that it is at its end. As a link between two nodes keeps the order, whatever a node has published before, once
-/// more or not, has arrived.
+/// Every node publishes an end mark. A link between two nodes keeps the order, so everything that a node published before, even twice, has
+/// arrived.
 fn heard_by_each(cluster: &Cluster, subscribers: &mut [Client]) -> Vec<Vec<String>> {
     for node in cluster.nodes() {
         node.client().run("PUBLISH end end");
@@ -108,7 +108,7 @@ fn each_subscriber_in_a_cluster_hears_once() {
         assert_eq!(heard, [format!("{} 11 event pass", keys[0])]);
     }
 
-    // Of a promoted replica the same holds.
+    // The same holds after a replica is promoted.
     cluster.fail_over_to(replica);
     cluster
         .node(replica)
@@ -119,12 +119,12 @@ fn each_subscriber_in_a_cluster_hears_once() {
     }
 }
 
-/// The whole session, to the byte.
+/// Returns the whole session, to the byte.
 fn shown_at(node: &Server, key: &str) -> String {
     text(&node.run(&format!("SESSION.GET {key}")))
 }
 
-/// The same but for the key's expiry, which the server's `MIGRATE` sends as the time that is left.
+/// Like the above without the key's expiry, which the server's `MIGRATE` sends as the remaining time.
 fn without_expiry(document: &str) -> String {
     let (before, rest) = document.split_once(r#""expires_at":"#).expect("an expiry");
     let (_, after) = rest.split_once(',').expect("more fields");
@@ -148,7 +148,7 @@ fn a_slot_of_a_cluster_migrates_with_its_sessions() {
     source.run(&format!("SESSION.APPEND {key} LEASE {token} DEDUP t MSG user last"));
 
     cluster.begin_migration(slot, 0, 2);
-    // What is still here is served here; what is not may be there already.
+    // Keys that are still here are served here; missing ones may be on the other node.
     assert_eq!(
         source.say(&format!("SESSION.APPEND {key} LEASE {token} MSG user during")),
         "(integer) 33"
@@ -161,7 +161,7 @@ fn a_slot_of_a_cluster_migrates_with_its_sessions() {
     cluster.move_keys(slot, 0, 2);
     assert_eq!(target.digest(key.as_bytes()), digest);
 
-    // Until all know the new owner, only after ASKING.
+    // Until all nodes know the new owner, only after ASKING.
     let append = format!("SESSION.APPEND {key} LEASE {token} MSG user after");
     assert_eq!(source.say(&append), asked);
     let moved = |to: &Server| format!("(error) MOVED {slot} 127.0.0.1:{}", to.port());
@@ -179,10 +179,10 @@ fn a_slot_of_a_cluster_migrates_with_its_sessions() {
         "{arrived_with} from {expiry}"
     );
     assert!(talk::render(&asking(&append.replace(&format!("LEASE {token}"), ""))).starts_with("(error) LEASEHELD"));
-    // A key in an option may still be on its way too.
+    // A key in an option may not have been moved yet either.
     let create = format!("SESSION.CREATE {key} ALIAS INDEX INDEX {late}");
     assert!(talk::render(&asking(&create)).starts_with("(error) TRYAGAIN"));
-    // The token of an earlier append is remembered, and the numbers go on.
+    // The token of an earlier append is remembered, and seqs continue.
     let again = format!("SESSION.APPEND {key} LEASE {token} DEDUP t MSG user last");
     assert_eq!(int(&asking(&again)), 32);
     assert_eq!(int(&asking(&append)), 34);
@@ -335,7 +335,7 @@ fn keys_of_options_must_be_in_one_slot_of_a_cluster() {
             let reply = node.say(&format!("SESSION.CREATE {{{tag}}} {options}"));
             assert!(reply.starts_with("(error) CROSSSLOT"), "{options}: {reply}");
         }
-        // The same words as values are no keys.
+        // Values with the same text are not keys.
         for options in [
             format!("STATE INDEX META '{{\"INDEX\":\"{index}\"}}'"),
             format!("SCOPE INDEX STATE {index}"),
@@ -354,7 +354,7 @@ fn keys_of_options_must_be_in_one_slot_of_a_cluster() {
         let elsewhere = cluster.node(1).say(&format!("SESSION.CREATE {{{tag}}}:new {options}"));
         assert!(elsewhere.starts_with("(error) MOVED"), "{options}: {elsewhere}");
     }
-    // The same of the key of STORE and of both keys of a fork.
+    // The same holds for the key of STORE and for both keys of a fork.
     for other in [&near, &far] {
         for line in [
             format!("SESSION.CHECKPOINT CREATE {{{tag}}} STORE {other}"),
@@ -439,7 +439,7 @@ fn a_replica_promoted_in_a_cluster_has_the_session_and_goes_on() {
         token + 1
     ));
     assert_eq!(new.version_of(&key), version + 2);
-    // The one that was the primary follows.
+    // The old primary follows.
     old.wait_for(new);
     assert!(old.say(&append).starts_with("(error) MOVED"));
     assert_eq!(old.digest(key.as_bytes()), new.digest(key.as_bytes()));

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent clients.
 
 use std::sync::Barrier;
 

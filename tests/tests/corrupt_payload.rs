@@ -1,13 +1,13 @@
-//! Payloads from outside: whatever `RESTORE` is given, the server lives, and what it accepts can be read, written and saved.
+//! Payloads from outside: whatever is passed to `RESTORE`, the server survives, and what it accepts can be read, written and saved.
 
 use redis_session_tests::payload::{seal, Random, FOOTER_LEN};
 use redis_session_tests::{bytes, talk, Options, Server, Value};
 
-/// The type byte and the id of the module's type: the server checks these itself.
+/// The type byte and the id of the module's type: the server validates these itself.
 const HEADER_LEN: usize = 10;
 
 fn server() -> Server {
-    // Uncompressed, so that spoiled bytes reach the module's decoder and not the server's.
+    // Uncompressed, so that corrupted bytes reach the module's decoder and not the server's.
     Options::default().config("rdbcompression", "no").start()
 }
 
@@ -94,7 +94,7 @@ fn originals(server: &Server) -> Vec<Vec<u8>> {
     .collect()
 }
 
-/// Spoils bytes: bits, numbers, lengths, pieces from elsewhere.
+/// Corrupts bytes: bits, numbers, lengths, pieces from elsewhere.
 fn spoil(body: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     if body.is_empty() {
         return body.extend_from_slice(other);
@@ -113,7 +113,7 @@ fn spoil(body: &mut Vec<u8>, other: &[u8], random: &mut Random) {
             body.splice(at..at, copy);
         }
         8 => {
-            // A number as large as the bytes there can say.
+            // The greatest number that the bytes can encode.
             let end = (at + 1 + random.below(9)).min(body.len());
             body[at..end].fill(0xff);
         }
@@ -130,7 +130,7 @@ fn spoil(body: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// The strings of which a value of this module is saved, when it is saved as strings only.
+/// Splits the saved form of a value into its strings, if it consists of strings only.
 fn strings_of(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
     const STRING: u8 = 5;
     let mut rest = &payload[HEADER_LEN..payload.len() - FOOTER_LEN];
@@ -148,7 +148,7 @@ fn strings_of(payload: &[u8]) -> Option<Vec<Vec<u8>>> {
     (rest == [0]).then_some(strings)
 }
 
-/// The inverse of [`strings_of`]: a payload that the server itself finds nothing wrong with.
+/// The inverse of [`strings_of`]: makes a payload that the server itself accepts.
 fn payload_of(strings: &[Vec<u8>], like: &[u8]) -> Vec<u8> {
     let mut payload = like[..HEADER_LEN].to_vec();
     for string in strings {
@@ -161,8 +161,8 @@ fn payload_of(strings: &[Vec<u8>], like: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Spoils a payload between the server's header and footer; the checksum is right. Every other time the server's own framing
-/// stays right too, so that the module's decoder is what has to notice.
+/// Corrupts a payload between the server's header and footer; the checksum is right. Every other time the server's own framing
+/// stays right too, so that the module's decoder must detect the damage.
 fn mutate(original: &[u8], others: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let other = &others[random.below(others.len())];
     let mut payload = match (strings_of(original), strings_of(other)) {
@@ -316,7 +316,7 @@ fn spoiled_payloads_never_kill_the_server() {
             continue;
         }
         accepted += 1;
-        // What was accepted can be saved, and what was saved can be loaded.
+        // What was accepted can be saved, and the saved form can be loaded.
         let dump = bytes(&client.call(&["DUMP", "k"]));
         let reply = client.call(&[b"RESTORE".as_slice(), b"again", b"0", &dump, b"REPLACE"]);
         assert_eq!(
@@ -440,7 +440,7 @@ fn spoiled_append_only_files_never_crash_the_server() {
             spoiled.extend(redis::pack_command(&command));
         }
         std::fs::write(&base, spoiled).expect("the base file");
-        // Refusing to start is fine; dying is not.
+        // The server may refuse to start, but must not crash.
         let started = server.try_restart_with(&Options::default());
         assert!(
             !server.log().contains("BUG REPORT") && !server.log().contains("panicked"),
@@ -457,7 +457,7 @@ fn spoiled_append_only_files_never_crash_the_server() {
             server.attempt("SESSION.ANCHOR ADD anchors s2");
             assert_eq!(server.say("PING"), "PONG");
         }
-        // Appends of this round are not to be found in the next.
+        // Undoes the appends of this round.
         std::fs::write(&base, &original).expect("the base file");
     }
     server

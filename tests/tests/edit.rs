@@ -1,4 +1,4 @@
-//! What takes away or replaces: `POP`, `REMOVE`, `REDACT`, `COMPACT`, `CLEAR`; and `META`.
+//! Commands that remove or replace: `POP`, `REMOVE`, `REDACT`, `COMPACT`, `CLEAR`; and `META`.
 
 use redis_session_tests::{text, Server};
 use serde_json::{json, Value as Json};
@@ -156,7 +156,7 @@ fn redact_leaves_no_content_behind() {
         !everything.contains("secret") && !everything.contains("4111"),
         "{everything}"
     );
-    // Tokens are counted anew; time and number stay.
+    // Tokens are recomputed; time and seq do not change.
     for row in redis_session_tests::items(&server.run("SESSION.RANGE k 0 -1 WITHMETA")) {
         let row = redis_session_tests::items(&row);
         let body = text(&row[4]);
@@ -167,7 +167,7 @@ fn redact_leaves_no_content_behind() {
             "{body}"
         );
     }
-    // The exchanges are what they were.
+    // The exchanges have not changed.
     assert_eq!(server.say("SESSION.REMOVE k 2"), "(integer) 2");
     assert_eq!(server.say("SESSION.REMOVE k 4"), "(integer) 2");
 }

@@ -1,4 +1,4 @@
-//! Entities: who and what a conversation mentions, and which of them a word means.
+//! Entities: what a conversation mentions, and which of them a word means.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{json, Value as Json};
 
 use super::surroundings::user;
 
-/// The ids in a reply of entities.
+/// Returns the ids in a reply of entities.
 #[track_caller]
 fn ids(reply: &Value) -> Vec<String> {
     let id = |json: &Value| {
@@ -22,10 +22,10 @@ fn list(server: &Server, options: &str) -> Vec<String> {
     ids(&server.run(&format!("SESSION.ENTITY LIST k {options}")))
 }
 
-/// Every candidate for what is typed behind the key.
+/// Returns every candidate for the words after the key.
 fn candidates(server: &Server, word: &str) -> Vec<String> {
     let all = ids(&server.run(&format!("SESSION.ENTITY RESOLVE k {word} ALL")));
-    // The one that is meant is the first of all.
+    // Without ALL, the reply is the first candidate.
     let one = server.run(&format!("SESSION.ENTITY RESOLVE k {word}"));
     match one {
         Value::Nil => assert_eq!(all, [""; 0], "{word}"),
@@ -38,7 +38,7 @@ fn entity(server: &Server, id: &str) -> Json {
     serde_json::from_str(&text(&server.call(&["SESSION.ENTITY", "GET", "k", id]))).expect("JSON")
 }
 
-/// A connection in each protocol.
+/// Opens a connection in each protocol.
 fn both_protocols(server: &Server) -> [Client; 2] {
     [server.client(), server.client().resp3()]
 }
@@ -129,7 +129,7 @@ fn json_takes_the_short_and_the_long_words() {
         '{"entity_id":"é\"\\\n","entity_name":"é\"\\\n",…,"aliases":["😀"],…}'
         "#,
     );
-    // What a reply says can be said again, elsewhere.
+    // An entity in a reply can be passed to MENTION JSON.
     let all = items(&server.run("SESSION.ENTITY LIST k"));
     let mut args = ["SESSION.ENTITY", "MENTION", "again", "JSON"]
         .map(String::from)
@@ -202,7 +202,7 @@ fn odd_but_legal_texts_come_back_as_json() {
         assert_eq!(server.visible(b"k"), before, "{id:?}");
         assert_eq!(int(&server.call(&["SESSION.ENTITY", "FORGET", "k", "1", id])), 1);
     }
-    // A lone surrogate is accepted, and no reply is other than UTF-8 for it.
+    // A lone surrogate is accepted, and replies are still UTF-8.
     server.attempt(r#"SESSION.ENTITY MENTION k JSON '{"id":"s\ud800","name":"\udc00","x":"\ud800"}'"#);
     server.attempt(r#"SESSION.ENTITY MENTION k JSON '{"id":"t","\ud800":1}'"#);
     assert!(list(&server, "").contains(&"t".to_string()));
@@ -374,7 +374,7 @@ fn max_entities_takes_the_least_recently_mentioned() {
         '{…"mention_count":1,…}'
         "#,
     );
-    // The configured default binds what is created while it holds.
+    // The configured default applies to sessions created under it.
     let server = Server::with("session.max-entities", 3).start();
     server.run(CAST);
     assert_eq!(list(&server, ""), ["x", "u", "d"]);
@@ -484,7 +484,7 @@ fn the_pronoun_table_word_by_word() {
     assert_eq!(candidates(&server, "he"), ["m", "p", "u"]);
     assert_eq!(candidates(&server, "it"), ["o", "u", "d", "t"]);
     assert_eq!(candidates(&server, "who")[..4], ["o", "m", "p", "x"]);
-    // A change of type changes what can be meant.
+    // A change of type changes what pronouns can mean.
     server.run("SESSION.ENTITY MENTION k ID x TYPE FEMALE");
     assert_eq!(candidates(&server, "she"), ["x", "p", "u", "f"]);
     server.run("SESSION.ENTITY FORGET k 1 x");
@@ -501,7 +501,7 @@ fn a_pronoun_stays_a_pronoun() {
     assert_eq!(candidates(&server, "HERSELF"), ["p"]);
     assert_eq!(candidates(&server, "it"), ["w"]);
     assert_eq!(candidates(&server, "who"), ["h", "w", "it", "p"]);
-    // What only begins or sounds like one is none.
+    // Words that only begin or sound like a pronoun are not pronouns.
     assert_eq!(candidates(&server, "hers"), ["p"]);
     assert_eq!(candidates(&server, "hersel"), ["h"]);
     assert_eq!(candidates(&server, "wh"), ["w"]);
@@ -604,7 +604,7 @@ fn a_name_is_exact_first_and_then_the_beginning_of_a_word() {
     server.run("SESSION.ENTITY MENTION k ID e3");
     assert_eq!(candidates(&server, "bel"), ["e3", "bel"]);
     assert_eq!(candidates(&server, "an"), ["e3", "e5", "e2"]);
-    // A name that is replaced is one no longer, an alias stays.
+    // A replaced name no longer matches, an alias still does.
     server.run("SESSION.ENTITY MENTION k ID e1 NAME Jack");
     assert_eq!(candidates(&server, "\"john smith\""), [""; 0]);
     assert_eq!(candidates(&server, "jack"), ["e1"]);
@@ -627,7 +627,7 @@ fn case_does_not_count_in_any_script() {
     assert_eq!(list(&server, "TYPE όρος"), ["d"]);
 }
 
-/// Lower case writes a sigma otherwise where a word ends, and what is typed may end where the name goes on.
+/// Lower-casing a sigma depends on whether it ends a word, and a prefix ends where the name continues.
 #[test]
 fn the_beginning_of_a_word_may_end_in_a_sigma() {
     let server = Server::start();
@@ -992,7 +992,7 @@ fn access_goes_by_subcommand() {
     }
 }
 
-// ---------------------------------------------------------------------- the same everywhere
+// ---------------------------------------------------------------------- replicas, copies, restarts
 
 #[test]
 fn every_answer_is_the_same_everywhere() {
@@ -1051,7 +1051,7 @@ fn every_answer_is_the_same_everywhere() {
     primary.run("SESSION.ENTITY MENTION copy ID only-here NAME Name");
     assert_eq!(answers(&primary), expected, "after a copy went its own way");
     assert_eq!(talk::render(&primary.run("SESSION.ENTITY GET k only-here")), "(nil)");
-    // Recency goes on from where it was, on a promoted replica too.
+    // Recency continues from where it was, on a promoted replica too.
     replica.run("REPLICAOF NO ONE");
     replica.run("SESSION.ENTITY MENTION k ID later");
     assert_eq!(ids(&replica.run("SESSION.ENTITY LIST k"))[0], "later");

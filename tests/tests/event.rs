@@ -1,4 +1,4 @@
-//! `SESSION.EVENT`: what agents recorded, how it is found again, how long it is kept; and the session's state.
+//! `SESSION.EVENT`: recording, finding and expiry of events, and the session's state.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use redis_session_tests::{entry, int, items, now_ms, talk, text, wait_until, Opt
 use super::bad_input::assert_refused;
 use super::surroundings::{collect_tokens, user};
 
-/// The seqs of the events in a reply, in its order.
+/// Returns the seqs of the events in a reply, in its order.
 #[track_caller]
 fn seqs_in(reply: &Value) -> Vec<i64> {
     let seq = |event: &Value| {
@@ -20,7 +20,7 @@ fn seqs_in(reply: &Value) -> Vec<i64> {
     items(reply).iter().map(seq).collect()
 }
 
-/// The seqs that `SESSION.EVENT RANGE k …` replies.
+/// Returns the seqs that `SESSION.EVENT RANGE k …` replies.
 #[track_caller]
 fn range(server: &Server, query: &str) -> Vec<i64> {
     seqs_in(&server.run(&format!("SESSION.EVENT RANGE k {query}")))
@@ -140,7 +140,7 @@ fn events_and_messages_take_their_seqs_from_one_counter() {
         (&document["last_seq"], &document["message_count"]),
         (&7.into(), &0.into())
     );
-    // Removing by seq is for messages.
+    // REMOVE is for messages.
     assert_eq!(server.say("SESSION.REMOVE k 2 5"), "(integer) 0");
     assert_eq!(server.say("SESSION.REDACT k 2 5"), "(integer) 0");
     assert_events(&server, "k", &[2, 5, 6, 7]);
@@ -261,7 +261,7 @@ fn the_state_moves_with_events_and_is_guarded() {
         said.len() < 200 && said.ends_with("', not 'working'") && said.matches('s').count() <= 75,
         "{said:.300}"
     );
-    // What a state moved to stays when the event has gone.
+    // The state remains after its event was dropped.
     server.run("SESSION.CREATE short LIMIT event-maxlen 1");
     server.run("SESSION.EVENT ADD short pass STATE review");
     server.run("SESSION.EVENT ADD short pass");
@@ -326,7 +326,7 @@ fn entities_take_the_place_of_the_changes_own() {
     assert_eq!(range(&server, "- + ENTITY d"), [5]);
     assert_eq!(range(&server, "- + ENTITY aé"), [6]);
     assert_eq!(range(&server, "- + ENTITY inner"), [0i64; 0]);
-    // An event mentions nobody: entities are what messages and MENTION name.
+    // An event mentions no entities: only messages and MENTION do.
     assert_eq!(server.say("SESSION.ENTITY LIST k"), "(empty array)");
     // Option words are values here.
     server.run("SESSION.EVENT ADD k STATE AGENT ENTITIES ENTITIES 3 STATE CHANGE AT IFSTATE working STATE IMPACT");
@@ -336,7 +336,7 @@ fn entities_take_the_place_of_the_changes_own() {
     );
 }
 
-/// Events that differ in every respect that a filter looks at.
+/// Events that differ in every property that filters read.
 fn varied(server: &Server) {
     server.conversation(
         r#"
@@ -391,7 +391,7 @@ fn every_filter_alone_and_together() {
         assert_eq!(range(&server, &format!("- + {filters}")), expected, "{filters}");
         let reversed: Vec<i64> = expected.iter().rev().copied().collect();
         assert_eq!(range(&server, &format!("- + REV {filters}")), reversed, "REV {filters}");
-        // COUNT counts what passed.
+        // COUNT counts the events that passed the filters.
         let first: Vec<i64> = expected.iter().take(2).copied().collect();
         assert_eq!(
             range(&server, &format!("- + {filters} COUNT 2")),
@@ -499,7 +499,7 @@ fn the_newest_event_maxlen_are_kept() {
     server.run("SESSION.EVENT ADD k pass");
     assert_events(&server, "k", &[4, 5, 9]);
     assert_eq!(server.version_of("k"), 8);
-    // Messages know nothing of it.
+    // Messages are not affected.
     assert_eq!(server.seqs("k"), [6, 7, 8]);
     // No bound.
     server.run("SESSION.CREATE free LIMIT event-maxlen 0");
@@ -507,7 +507,7 @@ fn the_newest_event_maxlen_are_kept() {
         server.run("SESSION.EVENT ADD free pass");
     }
     assert_eq!(server.say("SESSION.EVENT LEN free"), "(integer) 1100");
-    // The default, and the setting that a new session takes it from.
+    // The default, and the setting from which a new session takes it.
     for _ in 0..1100 {
         server.run("SESSION.EVENT ADD default pass");
     }
@@ -565,7 +565,7 @@ fn age_goes_by_the_events_own_time() {
     server.run("SESSION.CREATE k LIMIT event-ttl 60");
     let add = |at_ms: i64, options: &str| int(&server.run(&format!("SESSION.EVENT ADD k pass AT {at_ms} {options}")));
     assert_eq!(add(now - 3_600_000, "STATE review"), 1);
-    // Gone as it comes, but what it did to the state is done.
+    // Dropped at once, but its change of the state remains.
     assert_events(&server, "k", &[]);
     assert_eq!(server.document("k")["state"], "review");
     assert_eq!(server.version_of("k"), 2);
@@ -574,11 +574,11 @@ fn age_goes_by_the_events_own_time() {
     assert_eq!(add(now - 90_000, ""), 4);
     assert_eq!(add(now + 3_600_000, ""), 5);
     assert_eq!(add(now - 10_000, ""), 6);
-    // Order is seq order, whatever the times.
+    // The order is that of seqs, whatever the times.
     assert_events(&server, "k", &[2, 3, 5, 6]);
     server.run("DEBUG RELOAD");
     assert_events(&server, "k", &[2, 3, 5, 6]);
-    // Without a bound on age, anything stays.
+    // Without a bound on age, everything is kept.
     server.run("SESSION.CREATE free LIMIT event-ttl 0");
     server.run("SESSION.EVENT ADD free pass AT 0");
     server.run("SESSION.EVENT ADD free pass AT 1000");
@@ -587,7 +587,7 @@ fn age_goes_by_the_events_own_time() {
         server.say("SESSION.EVENT RANGE free 1 1"),
         r#"1) '{"seq":1,"timestamp":"1970-01-01T00:00:00.000Z","type":"pass"}'"#
     );
-    // Both bounds: count counts what age has left.
+    // Both bounds: count applies to what age has left.
     server.run("SESSION.CREATE both LIMIT event-ttl 60 LIMIT event-maxlen 2");
     for at_ms in [now, now, now - 90_000, now - 90_000, now] {
         server.run(&format!("SESSION.EVENT ADD both pass AT {at_ms}"));
@@ -826,7 +826,7 @@ fn bad_input_is_refused_and_changes_nothing() {
             "SESSION.EVENT ADD k pass STATE a STATE a",
             "ERR syntax error near 'STATE'",
         ),
-        // Counts that promise what is not there.
+        // Counts of values that are missing.
         (
             "SESSION.EVENT ADD k pass ENTITIES 1",
             "ERR syntax error near 'ENTITIES'",
@@ -984,7 +984,7 @@ fn what_is_odd_but_legal_is_kept() {
         ]),
         4
     );
-    // As many as one likes.
+    // Any number is allowed.
     let ids: Vec<String> = (0..20_000).map(|n| format!("id{n}")).collect();
     let mut many = vec!["many", "ENTITIES", "20000"];
     many.extend(ids.iter().map(String::as_str));
@@ -1035,7 +1035,7 @@ fn change_and_impact_are_nested_as_deep_as_json_may_be() {
             ("- +", &[1, 2, 3, 4][..]),
             ("- + TYPE deep127", &[1, 3]),
             ("- + AGENT a", &[1, 2, 3, 4]),
-            // Found behind what is nested, and beside it.
+            // Found after nested values, and beside them.
             ("- + TO s126", &[]),
             ("- + TO s127", &[1, 3]),
             ("- + FROM s127", &[2, 4]),
@@ -1190,7 +1190,7 @@ fn access_goes_by_subcommand() {
     }
 }
 
-/// The subcommand's part of `COMMAND DOCS`.
+/// Returns the subcommand's part of `COMMAND DOCS`.
 fn docs_of(server: &Server, subcommand: &str) -> Value {
     let docs = items(&server.run("COMMAND DOCS SESSION.EVENT"))[1].clone();
     for field in ["summary", "since", "complexity", "group"] {
@@ -1290,7 +1290,7 @@ fn a_replica_reads_events_and_records_none() {
         assert_eq!(replica.say(&command), primary.say(&command));
     }
     assert!(replica.say("SESSION.EVENT ADD k pass").starts_with("(error) READONLY "));
-    // Promoted, it goes on where the primary was.
+    // After promotion it continues where the primary was.
     replica.run("REPLICAOF NO ONE");
     replica.conversation(
         r#"

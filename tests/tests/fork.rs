@@ -1,4 +1,4 @@
-//! Forks: sessions of their own that go on from another.
+//! Forks: new sessions that continue from another.
 
 use redis_session_tests::{bytes, entry, int, items, now_ms, oracle, talk, text, wait_until, Options, Server, Value};
 use serde_json::{json, Value as Json};
@@ -7,7 +7,7 @@ use super::bad_input::assert_refused;
 use super::checkpoint::append_noise;
 use super::surroundings::user;
 
-/// A session with something of everything: messages 1 to 5, entities, agents, events 6 and 8, the checkpoint 7, a lease, a token.
+/// Makes a session with one of everything: messages 1 to 5, entities, agents, events 6 and 8, the checkpoint 7, a lease, a token.
 fn full(server: &Server) {
     server.conversation(
         r#"
@@ -35,7 +35,7 @@ fn full(server: &Server) {
     );
 }
 
-/// The parts of the document that a fork shares with its source.
+/// Returns the parts of the document that a fork shares with its source.
 const SHARED: [&str; 9] = [
     "scope",
     "state",
@@ -101,7 +101,7 @@ fn a_fork_has_what_the_contract_says_and_no_more() {
         (integer) 12
         "#,
     );
-    // A follower of the fork is told that its checkpoints are not there.
+    // A follower of the fork gets a gap for the checkpoints, which are not there.
     let told = talk::render(&server.run("SESSION.READ fork 6 COUNT 1"));
     assert!(
         told.contains(r#""gap""#) && told.contains(r#"{"from":7,"to":7}"#),
@@ -135,19 +135,19 @@ fn a_fork_takes_a_part() {
             })
             .collect();
         assert_eq!(kept, events, "UPTO {upto}");
-        // Entities and state are today's.
+        // Entities and state are the present ones.
         let (source, fork) = (server.document("k"), server.document("fork"));
         for part in ["entities_mentioned", "state", "agents", "last_seq", "meta", "limits"] {
             assert_eq!(fork[part], source[part], "{part} of UPTO {upto}");
         }
         assert_eq!(server.say("SESSION.APPEND fork MSG user on"), "(integer) 10");
     }
-    // A follower learns what was cut.
+    // A follower gets a gap for what was cut.
     server.run("SESSION.FORK k fork UPTO 3 REPLACE");
     let told = items(&server.run("SESSION.READ fork 2"));
     assert_eq!(text(&items(&told[0])[3]), r#"{"from":3,"to":9}"#);
     assert_eq!(int(&items(&told[1])[0]), 3);
-    // A checkpoint: messages, entities, agents and state of then, everything else of today.
+    // A checkpoint: messages, entities, agents and state of that moment, everything else of now.
     server.run("SESSION.META k '{\"m\":2}' LEASE 1");
     server.run("SESSION.FORK k fork CHECKPOINT 7 REPLACE");
     assert_eq!(server.seqs("fork"), [1, 2, 3, 4, 5]);
@@ -164,7 +164,7 @@ fn a_fork_takes_a_part() {
     assert_eq!(fork["events"]["count"], 2);
     assert_eq!(fork["checkpoints"], json!([]));
     assert_eq!(fork["last_seq"], 9);
-    // Under the window of today.
+    // With the present window.
     server.run("SESSION.WINDOW k MAXLEN 1 LEASE 1");
     let evicted = server.info_number("session", "session_evicted");
     server.run("SESSION.FORK k fork CHECKPOINT 7 REPLACE");
@@ -223,7 +223,7 @@ fn the_grammar_of_fork_is_kept() {
         assert_refused(&server, &talk::split(&format!("SESSION.FORK {command}")), error);
     }
     server.run("SESSION.FORK k new IFVERSION 2");
-    // Any UUID, also the source's own; nothing else makes it the same session.
+    // Any UUID is allowed, even the source's; it does not make them the same session.
     let id = server.document("k")["session_id"]
         .as_str()
         .expect("an id")
@@ -277,11 +277,11 @@ fn expiry_and_dates_are_the_forks() {
         "the source's expiry is its own"
     );
     assert_eq!(server.version_of("k"), 1);
-    // Gone at once; what was there before too.
+    // Deleted at once, and so is what was there before.
     assert_eq!(text(&server.run("SESSION.FORK k gone PXAT 1000")).len(), 36);
     server.run("SESSION.FORK k fork REPLACE PXAT 1000");
     assert_eq!(server.say("EXISTS gone fork"), "(integer) 0");
-    // A source without a ttl gives none.
+    // The fork of a source without a ttl has none.
     server.run("SESSION.CREATE lasting PERSIST");
     server.run("SET fork x EX 5");
     server.run("SESSION.FORK lasting fork REPLACE");
@@ -348,12 +348,12 @@ fn a_fork_needs_no_turn_but_its_token_must_be_right() {
         &["SESSION.FORK", "k", "fork3", "LEASE", "2"],
         "LEASELOST token 2 is stale",
     );
-    // The lease of what is replaced guards it no more than it guards it from SET.
+    // The lease of the replaced session does not prevent it, as it does not prevent SET.
     server.run("SESSION.AGENT LEASE fork a 1000000");
     server.run("SESSION.FORK k fork REPLACE");
     assert_eq!(server.document("fork")["lease"], Json::Null);
     assert_eq!(server.document("k")["lease"]["agentId"], "a");
-    // A closed source has no living lease any more.
+    // A closed source has no lease any more.
     server.run("SESSION.CHECKPOINT CREATE k CLOSE LEASE 1");
     assert_refused(
         &server,
@@ -364,7 +364,7 @@ fn a_fork_needs_no_turn_but_its_token_must_be_right() {
     server.run("SESSION.APPEND fork3 MSG user on");
 }
 
-/// Whoever goes first, the other stays what it is.
+/// Deleting either does not change the other.
 #[test]
 fn source_and_fork_go_in_any_order() {
     for lazy in ["no", "yes"] {
@@ -453,7 +453,7 @@ fn sharers_are_written_to_and_moved_apart() {
         assert_eq!(&server.visible(other.as_bytes()), kept, "{other}");
         server.run(&format!("RENAME spare {one}"));
     }
-    // Sharers go through DUMP and COPY whole.
+    // DUMP and COPY of sessions that share chunks are complete.
     for key in ["k", "fork"] {
         let before = server.visible(key.as_bytes());
         let dump = bytes(&server.call(&["DUMP", key]));
@@ -504,7 +504,7 @@ fn defragmentation_leaves_sharers_unharmed() {
     let hits = || {
         server.info_number("stats", "active_defrag_key_hits") + server.info_number("stats", "active_defrag_key_misses")
     };
-    // Whether it starts at all is the allocator's to say.
+    // Whether defragmentation starts at all depends on the allocator.
     let start = std::time::Instant::now();
     while hits() < 50 && start.elapsed().as_secs() < 5 {
         oracle::assert_same("while defragmenting", &before, &server.snapshot());
@@ -545,7 +545,7 @@ fn a_fork_shares_what_the_source_has() {
         "the last one still has it"
     );
     server.run("DEL fork5");
-    // Valkey frees on another thread unless told otherwise.
+    // Valkey frees on another thread unless configured otherwise.
     wait_until("it is freed", || {
         server.info_number("memory", "used_memory") < before - whole / 2
     });
@@ -566,7 +566,7 @@ fn a_blocked_reader_hears_of_a_fork_in_its_place() {
     assert_eq!(text(&items(&told[0])[2]), "reset");
     assert_eq!(text(&items(&told[0])[3]), format!(r#"{{"session_id":"{id}"}}"#));
     assert_eq!(told.len(), 3);
-    // Without it, one waits until something is recorded.
+    // Without it, a reader stays blocked until something is recorded.
     blocked.send(&["SESSION.READ", "new", "0", "BLOCK", "0"]);
     wait_until("the reader waits", || {
         server.info_number("session", "session_blocked_readers") == 1
@@ -644,14 +644,14 @@ fn a_fork_has_two_keys() {
     );
 }
 
-/// By the time a replica or a loading server gets to it, the source's time is over: the primary has judged that already.
+/// When a replica or a loading server executes it, the source has expired there: the primary has accepted it already.
 #[test]
 fn a_fork_of_what_expires_arrives() {
     let (server, replica) = (Server::append_only().start(), Options::default().hostile().start());
     replica.replicate(&server);
     let mut sleeper = replica.client();
     sleeper.send(&["DEBUG", "SLEEP", "0.6"]);
-    // At one go, so that nothing of it is over on the primary.
+    // In one transaction, so that nothing expires on the primary meanwhile.
     for command in [
         "MULTI",
         "SESSION.CREATE k PX 300",

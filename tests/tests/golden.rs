@@ -1,6 +1,6 @@
-//! What released versions have written, read by servers with this one: `testdata/format-N/RELEASE`.
+//! Reads what released versions wrote on servers with this version: `testdata/format-N/RELEASE`.
 //!
-//! [`make`] plays `testdata/commands` and writes such a folder; `scripts/golden` runs it. The others read every folder there is.
+//! [`make`] runs `testdata/commands` and writes such a folder, for `scripts/golden`. The other tests read every folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,7 +112,7 @@ fn assert_all_there(server: &Server, release: &Release, from: &str) {
     );
 }
 
-/// Every key, in the order of names, which are UTF-8 in all golden files.
+/// Returns every key, ordered by name; names are UTF-8 in all golden files.
 fn keys_of(client: &mut Client) -> Vec<String> {
     let mut keys: Vec<String> = items(&client.run("KEYS *")).iter().map(text).collect();
     keys.sort();
@@ -121,14 +121,14 @@ fn keys_of(client: &mut Client) -> Vec<String> {
 
 // -------------------------------------------------------------------------------------- asking
 
-/// A command's reply as `expected.json` holds it. The connection speaks RESP3.
+/// Returns a command's reply in the form of `expected.json`. The connection uses RESP3.
 fn ask(client: &mut Client, command: &str) -> String {
     let mut reply = client.attempt(command);
     mask(command, &mut reply);
     json_of(&reply, replies_documents(command))
 }
 
-/// The strings in these replies are documents of the module's own, which later versions may add members to.
+/// The strings in these replies are the module's own documents, to which later versions may add members.
 fn replies_documents(command: &str) -> bool {
     [
         "SESSION.GET ",
@@ -143,7 +143,7 @@ fn replies_documents(command: &str) -> bool {
     .any(|documents| command.starts_with(documents))
 }
 
-/// Puts `…` where a reply shows the clock, or how much memory something takes.
+/// Replaces values that depend on the clock or on memory use by `…`.
 fn mask(command: &str, reply: &mut Value) {
     let anything = || Value::BulkString("…".into());
     match reply {
@@ -201,7 +201,7 @@ fn quoted(text: &str) -> String {
 
 // -------------------------------------------------------------------------------------- making
 
-/// The wall clock of the server that makes the files (`scripts/golden`): it stands still but for what is set here.
+/// The wall clock of the server that makes the files (`scripts/golden`): it changes only when set here.
 struct Clock {
     file: fs::File,
     now_ms: i64,
@@ -220,14 +220,14 @@ impl Clock {
         clock
     }
 
-    /// Each command has a second of its own.
+    /// Each command gets a second of its own.
     fn step(&mut self) {
         self.now_ms += 1000;
         self.set();
     }
 
     fn set(&self) {
-        // In place and always as many digits: the server reads at any moment.
+        // Written in place and with a fixed number of digits: the server may read at any moment.
         let digits = self.now_ms.to_string();
         self.file.write_all_at(digits.as_bytes(), 0).expect("the clock's file");
     }
@@ -287,7 +287,7 @@ fn make() {
         .collect();
     write("digests.json", format!("{{\n{}\n}}\n", digests.join(",\n")).as_bytes());
 
-    // What is asked may change keys in the end: after everything else.
+    // Last, since some of these commands change keys.
     let keys: Vec<String> = keys.iter().map(|key| expected_of(&server, &mut client, key)).collect();
     let asked = fs::read_to_string(testdata().join("commands/asked.talk")).expect("what is asked");
     let asked: Vec<String> = talk::turns(&asked)
@@ -306,7 +306,7 @@ fn make() {
     println!("{}", golden.display());
 }
 
-/// Plays `testdata/commands/NN-*.talk` in the order of their names; every reply must be what they say.
+/// Runs `testdata/commands/NN-*.talk` in the order of their names; every reply must be as expected there.
 fn play(server: &Server, clock: &mut Clock) {
     let folder = testdata().join("commands");
     let mut files: Vec<_> = fs::read_dir(&folder)
@@ -331,7 +331,7 @@ fn is_numbered(path: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// What `expected.json` says of a key.
+/// Returns what `expected.json` contains for a key.
 fn expected_of(server: &Server, client: &mut Client, key: &str) -> String {
     let type_name = text(&client.call(&["TYPE", key]));
     let commands: Vec<String> = match type_name.as_str() {
@@ -394,7 +394,7 @@ fn expected_of(server: &Server, client: &mut Client, key: &str) -> String {
 fn pair(client: &mut Client, command: &str, indent: &str) -> String {
     let reply = ask(client, command);
     assert!(!reply.starts_with("{\"error\""), "{command}: {reply}");
-    // The new id of a fork is nobody's.
+    // The new id of a fork is random.
     let reply = if command.starts_with("SESSION.FORK") {
         "\"…\"".into()
     } else {

@@ -1,5 +1,5 @@
-//! The grammar of every command: sentences that its row in the table says are right must parse, and those that it says are wrong must
-//! be refused at the word that is wrong. Nothing here is a list of commands: see `grammar.rs` and `table.rs` of the harness.
+//! The grammar of every command: sentences that its row in the table allows must parse, and others must be refused at the invalid
+//! word. Nothing here lists commands: see `grammar.rs` and `table.rs` of the harness.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,12 @@ use redis_session_tests::grammar::{line, Grammar, Refusal, Role, Values, Word, W
 use redis_session_tests::table::{Argument, Command, Kind};
 use redis_session_tests::{items, oracle, talk, text, Server, Value};
 
-/// What the sentences are said to. `k` is a session in its state `s0` with three messages, the entity `e`, an event, the agent `a`, and a
-/// checkpoint; where the sentence needs a lease, `a` has the turn with token 1. it is `ada` in the directory `i`. `anchors` has one anchor, the lists `l` and `l2` and the hash `h` can
-/// be migrated; `fresh` and `d` are nothing.
+/// The keys for the sentences. `k` is a session in state `s0` with three messages, the entity `e`, an event, the agent `a`, and a
+/// checkpoint; if the sentence needs a lease, `a` holds one with token 1. It is `ada` in the directory `i`. `anchors` has one anchor, the
+/// lists
+/// `l` and `l2` and the hash `h` can be migrated; `fresh` and `d` do not exist.
 struct Scene {
-    /// What stands before the name of each key.
+    /// The prefix of the name of each key.
     prefix: String,
     set_up: Vec<Vec<Vec<u8>>>,
     version: i64,
@@ -64,7 +65,7 @@ impl Scene {
         ["k", "i", "anchors", "l", "l2", "h", "fresh", "d"].map(|key| format!("{}{key}", self.prefix))
     }
 
-    /// Gives the agent the turn where the sentence needs somebody to have it.
+    /// Gives the agent the lease if the sentence needs one.
     fn give_turn(&self, server: &Server, command: &Command, sentence: &Words) {
         let is_option = |word: &Word| word.role == Role::Token && word.text.eq_ignore_ascii_case("LEASE");
         let has_token = command.takes_write_options() && sentence.iter().any(is_option);
@@ -92,7 +93,7 @@ impl Values for Scene {
             };
             return free(&format!("{}{key}", self.prefix));
         }
-        // Of a session that is not there yet.
+        // The id of a session that does not exist yet.
         let is_new = matches!(group, "CREATE" | "MIGRATE");
         match (argument.kind, argument.name.as_str()) {
             (Kind::Int, "version") if is_new => form("0"),
@@ -125,28 +126,28 @@ impl Values for Scene {
     fn companion(&self, command: &Command, token: &str) -> Option<&str> {
         match (command.name.as_str(), token) {
             ("SESSION.CREATE", "ALIAS") => Some("INDEX"),
-            // It is for a source at another key, and any other option says nothing where there is no source.
+            // It needs a source at another key, and other options have no effect without a source.
             ("SESSION.MIGRATE", token) if token != "FROM" => Some("FROM"),
             _ => None,
         }
     }
 }
 
-/// The errors that a right sentence may meet in the scene, each with the words that must be in it; of any other command and sentence the
-/// reply must be no error.
+/// The errors that a valid sentence may get here, each with a text that must be in it; for any other command and sentence the
+/// reply must not be an error.
 const INEVITABLE: &[(&str, &str, &str)] = &[
-    // Nobody holds the lease of a session that does not exist.
+    // A session that does not exist has no lease.
     ("SESSION.CREATE", "LEASE", "LEASELOST token 1 is stale"),
     ("SESSION.MIGRATE", "LEASE", "LEASELOST token 1 is stale"),
-    // Without sources it is the key itself that is migrated.
+    // Without sources the key itself is migrated.
     ("SESSION.MIGRATE", "", "NOSESSION no session at key 'fresh'"),
-    // No layout has three.
+    // No layout has three keys.
     (
         "SESSION.MIGRATE",
         "FROM",
         "BADLAYOUT source 3 is a second list: no layout has two",
     ),
-    // It is what an append-only file has; clients have RESTORE.
+    // Only append-only files contain it; clients use RESTORE.
     (
         "SESSION.LOAD",
         "",
@@ -154,7 +155,7 @@ const INEVITABLE: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The error of a reply, without the words around it.
+/// Returns the error of a reply, without what surrounds it.
 fn error(reply: &Value) -> Option<String> {
     match reply {
         Value::ServerError(_) => Some(talk::render(reply).trim_start_matches("(error) ").to_owned()),
@@ -162,7 +163,7 @@ fn error(reply: &Value) -> Option<String> {
     }
 }
 
-/// Whether an error is about a command's words rather than about what they are said to.
+/// Returns whether an error is about a command's syntax rather than about its keys.
 fn is_about_words(error: &str) -> bool {
     error.starts_with("ERR ") && !error.starts_with("ERR SESSION.LOAD is for ") || error.starts_with("BADMESSAGE ")
 }
@@ -176,7 +177,7 @@ fn say(server: &Server, words: &Words) -> Value {
     server.call(&words)
 }
 
-/// Fails with what was found, the first of it.
+/// Fails with the first of the errors found.
 #[track_caller]
 fn assert_none(found: &[String], what: &str, of: usize) {
     let first: Vec<&str> = found.iter().take(40).map(String::as_str).collect();
@@ -228,7 +229,7 @@ fn what_every_right_write_makes_survives_everything() {
                 let scene = Scene::with_prefix(server, &format!("{}:{nth}:", command.name.replace(' ', "-")));
                 let sentence = Grammar::new(command, &scene).plain().swap_remove(nth);
                 scene.give_turn(server, command, &sentence);
-                // Whether it is refused is the test's before this one.
+                // The test before this one checks whether it is refused.
                 say(server, &sentence);
                 said += 1;
                 let is_named = |key: &&str| sentence.iter().any(|word| word.text == **key);
@@ -249,7 +250,7 @@ fn what_the_table_says_is_wrong_is_refused_at_its_word() {
     let (mut differences, mut said, mut seen) = (Vec::new(), 0, BTreeSet::new());
     let mut dataset = text(&server.run("DEBUG DIGEST"));
     let commands = server.commands();
-    // Every word that some parser knows, so that no parser knows one that its row does not tell.
+    // Every word that some parser accepts, to check that no parser accepts one that its row does not list.
     let mut words = words_of_parsers();
     words.extend(commands.iter().flat_map(Command::tokens));
     for command in commands {
@@ -260,7 +261,7 @@ fn what_the_table_says_is_wrong_is_refused_at_its_word() {
             let fine = match error(&reply) {
                 None => false,
                 Some(error) if wrong.words.len() < command.arity.unsigned_abs() as usize => wrong_number(&error),
-                // The server refuses what is too long for a fixed number of words.
+                // The server itself refuses too many words for a fixed arity.
                 Some(error) if command.arity > 0 && wrong_number(&error) => true,
                 Some(error) => match &wrong.refusal {
                     Refusal::Near(word) => error == format!("ERR syntax error near '{word}'"),
@@ -269,7 +270,7 @@ fn what_the_table_says_is_wrong_is_refused_at_its_word() {
             };
             let now = text(&server.run("DEBUG DIGEST"));
             if !fine || now != dataset {
-                // What is wrong once would otherwise be found with every sentence that follows.
+                // Stops at the first error, which all sentences that follow would repeat.
                 scene.set(&server);
                 dataset = text(&server.run("DEBUG DIGEST"));
                 let shown = talk::render(&reply);
@@ -286,7 +287,7 @@ fn what_the_table_says_is_wrong_is_refused_at_its_word() {
     assert!(seen.len() > 8, "only these were tried: {seen:?}");
 }
 
-/// The option words that the module's sources compare a command's words with: `is(word, "COUNT")`.
+/// Collects the option words that the module's sources compare with: `is(word, "COUNT")`.
 fn words_of_parsers() -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut folders = vec![redis_session_tests::module::project_root().join("src")];
@@ -305,7 +306,7 @@ fn words_of_parsers() -> BTreeSet<String> {
         }
     }
     words.retain(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'));
-    // What every write takes, and what only a primary says.
+    // The options of every write, and those that only a primary sends.
     assert!(words.contains("IFVERSION") && words.contains("NOW"), "{words:?}");
     words
 }
@@ -323,7 +324,7 @@ fn an_option_word_in_a_values_place_is_a_value() {
             let error = error(&say(&server, &sentence.words)).unwrap_or_default();
             let fine = match sentence.role {
                 Role::Token => unreachable!("a token is no value"),
-                // Whatever it is there for, it is no option.
+                // It is no option, whatever its role.
                 Role::Key | Role::Text => !is_about_words(&error) || is_about_another_key(&error),
                 Role::Count | Role::Formed => {
                     let is_syntax = error.starts_with("ERR syntax error");
@@ -341,7 +342,7 @@ fn an_option_word_in_a_values_place_is_a_value() {
     assert_none(&differences, "sentences with a keyword as a value went wrong", said);
 }
 
-/// Two keys of a command may not be the same, which a keyword in both places makes them.
+/// Returns whether the error is that two keys are the same, as a keyword in both positions makes them.
 fn is_about_another_key(error: &str) -> bool {
     error.contains("must be another key than") || error.contains("needs another key than")
 }
@@ -353,7 +354,7 @@ fn the_keys_are_the_words_that_the_grammar_says() {
     let (mut differences, mut said) = (Vec::new(), 0);
     for command in server.commands() {
         let grammar = Grammar::new(&command, &scene);
-        // A count that is a keyword says of no word behind it whether it is a key.
+        // If the count is replaced by a keyword, it is unknown which of the following words are keys.
         let with_keywords = grammar.keywords_as_values().into_iter();
         let with_keywords = with_keywords.filter(|sentence| sentence.role != Role::Count);
         for words in grammar

@@ -1,9 +1,9 @@
-//! `<w>`: versions, leases, retries; and the order in which they are looked at.
+//! `<w>`: versions, leases, retries, and the order in which they are checked.
 
 use redis_session_tests::table::assert_examples;
 use redis_session_tests::{int, Server};
 
-/// Every command that writes a session, on one that holds three messages and the entity `e`; `{w}` is where its grammar has the
+/// Every command that writes a session, for one that has three messages and the entity `e`; `{w}` marks the position of the
 /// options.
 pub const WRITES: [&str; 16] = [
     "SESSION.APPEND k {w} JSON '{\"n\":4}'",
@@ -24,22 +24,22 @@ pub const WRITES: [&str; 16] = [
     "SESSION.CHECKPOINT CREATE k LABEL l {w}",
 ];
 
-/// The same for what needs more than that session: what makes it, and the write.
+/// Further writes that need more than that session: the set-up, and the write.
 const LATER_WRITES: [(&str, &str); 3] = [
     ("SESSION.AGENT JOIN k a", "SESSION.AGENT LEAVE k a {w}"),
     ("SESSION.CHECKPOINT CREATE k", "SESSION.CHECKPOINT DEL k 4 {w}"),
     ("SESSION.CHECKPOINT CREATE k", "SESSION.CHECKPOINT RESTORE k 4 {w}"),
 ];
 
-/// What takes these options and does not write a session that is there.
+/// Commands that take these options and do not write an existing session.
 const NO_WRITES: [(&str, &str); 3] = [
     ("SESSION.CREATE", "makes a session"),
     ("SESSION.FORK", "makes another session of this one"),
     ("SESSION.MIGRATE", "makes a session of other keys"),
 ];
 
-/// Every command of the running module that takes `<w>` and writes a session: what has to be there beside the three messages, if
-/// anything, and the write.
+/// Returns every command of the running module that takes `<w>` and writes a session: the set-up beyond the three messages, if
+/// any, and the write.
 pub fn writes(server: &Server) -> Vec<(&'static str, &'static str)> {
     let writes: Vec<_> = WRITES
         .into_iter()
@@ -52,7 +52,7 @@ pub fn writes(server: &Server) -> Vec<(&'static str, &'static str)> {
     writes
 }
 
-/// What [`writes`] needs for a write.
+/// Returns the set-up for a write of [`writes`].
 fn set_up(server: &Server, before: &str) {
     three_messages(server);
     if !before.is_empty() {
@@ -155,7 +155,7 @@ fn a_lease_token_that_is_given_is_checked() {
             "(error) LEASELOST token 3 is stale",
             "{write}"
         );
-        // Before the version is looked at.
+        // Before the version is checked.
         assert_eq!(
             server.say(&write.replace("{w}", "IFVERSION 99 LEASE 4")),
             "(error) LEASELOST token 4 is stale",
@@ -182,7 +182,7 @@ fn the_grammar_of_w_is_kept_on_every_write() {
     let server = Server::start();
     three_messages(&server);
     let before = server.visible(b"k");
-    // What is made of nothing has the same grammar.
+    // Commands that create the session have the same grammar.
     let others = [
         "SESSION.CREATE new {w}",
         "SESSION.FORK k new {w}",
@@ -223,7 +223,7 @@ fn the_grammar_of_w_is_kept_on_every_write() {
             );
         }
     }
-    // Without its value, where nothing follows.
+    // Without its value, at the end.
     for write in commands.into_iter().filter(|write| write.ends_with("{w}")) {
         for option in ["IFVERSION", "LEASE", "AT", "EX", "PX", "PXAT"] {
             let reply = server.say(&write.replace("{w}", option));
@@ -289,7 +289,7 @@ fn dedup_repeats_the_first_reply() {
         "#,
     );
     assert_eq!(server.version_of("k"), 3);
-    // A token is the session's own.
+    // Tokens belong to one session.
     assert_eq!(
         server.say(r#"SESSION.APPEND other DEDUP t1 JSON '{"n":9}'"#),
         "(integer) 1"

@@ -134,7 +134,7 @@ fn what_postgresql_has_committed_outlives_its_crash() {
 fn the_module_has_the_assertions_of_its_profile() {
     let Some(profile) = module::profile() else { return };
     let module = std::fs::read(module::path()).expect("the module");
-    // What a debug assertion around every command would say.
+    // What a debug assertion around every command would log.
     let text = b"the handler did not reply exactly once";
     let has_assertions = module.windows(text.len()).any(|window| window == text);
     assert_eq!(has_assertions, profile == "release-checked", "built as {profile}");

@@ -1,4 +1,4 @@
-//! The directory: `SESSION.INDEX`, and `SESSION.CREATE … INDEX`.
+//! Directories: `SESSION.INDEX`, and `SESSION.CREATE … INDEX`.
 
 use std::sync::Barrier;
 
@@ -8,12 +8,12 @@ use redis_session_tests::{
 };
 use serde_json::{json, Value as Json};
 
-/// The id of a session numbered so.
+/// Returns the id of the session with this number.
 fn id(number: u32) -> String {
     format!("0190a8b4-6d2e-7c3a-9f10-{number:012}")
 }
 
-/// Sessions at `s1`, `s2`, … with the aliases `a1`, `a2`, …, registered in `i` and created in this order.
+/// Makes sessions at `s1`, `s2`, … with the aliases `a1`, `a2`, …, registered in `i`, created in this order.
 fn register(server: &Server, count: u32) {
     for n in 1..=count {
         server.run(&format!(
@@ -23,7 +23,7 @@ fn register(server: &Server, count: u32) {
     }
 }
 
-/// What `LIST` shows, parsed.
+/// Returns what `LIST` shows, parsed.
 fn list(client: &mut Client, options: &str) -> Vec<Json> {
     items(&client.run(&format!("SESSION.INDEX LIST {options}")))
         .iter()
@@ -31,14 +31,14 @@ fn list(client: &mut Client, options: &str) -> Vec<Json> {
         .collect()
 }
 
-/// The keys that `LIST` shows.
+/// Returns the keys that `LIST` shows.
 fn keys(server: &Server, options: &str) -> Vec<String> {
     let listed = list(&mut server.client(), options);
     let key = |shown: &Json| shown["key"].as_str().expect("a key").to_owned();
     listed.iter().map(key).collect()
 }
 
-/// The key that an alias or an id means.
+/// Returns the key that an alias or an id resolves to.
 fn resolve(server: &Server, alias_or_id: &str) -> Option<String> {
     match server.call(&["SESSION.INDEX", "RESOLVE", "i", alias_or_id]) {
         redis_session_tests::Value::Nil => None,
@@ -116,7 +116,7 @@ fn open_or_create_by_alias_is_one_step() {
     register(&server, 2);
     let before = server.snapshot();
     let propagated = server.propagated_by(|server| {
-        // The alias is looked up before the key: it need not exist, may be another's, may be anything.
+        // The alias is looked up before the key, which may be missing, of another session or of another type.
         server.run("SET string x");
         for key in ["new", "s1", "s2", "string"] {
             server.conversation(&format!(
@@ -277,7 +277,7 @@ fn an_alias_that_is_none_is_refused_by_its_rule() {
                 b"OPEN",
             ],
             &[b"SESSION.INDEX", b"ADD", b"i", b"k", b"ALIAS", alias],
-            // Before anything is looked at.
+            // Before any key is opened.
             &[b"SESSION.INDEX", b"ADD", b"i", b"absent", b"ALIAS", alias],
         ] {
             assert_eq!(talk::render(&server.call(command)), expected, "{}", talk::quote(alias));
@@ -440,7 +440,7 @@ fn sessions_are_listed_newest_created_first() {
     ] {
         assert_eq!(keys(&server, &format!("i {options}")), shown, "{options}");
     }
-    // Recency goes by what happens in the sessions, of which the directory is told nothing.
+    // Recency is read from the sessions; the directory stores none.
     for key in ["mid", "new", "old", "equal"] {
         let start = now_ms();
         wait_until("the clock ticks", || now_ms() > start + 1);
@@ -476,7 +476,7 @@ fn what_a_list_shows_is_the_sessions_state_of_now() {
             id(1)
         )
     );
-    // A name given later is no made-up one.
+    // A name given later is not marked as made up.
     assert_eq!(server.say("SESSION.INDEX ADD i k ALIAS home"), "(integer) 0");
     assert_eq!(list(&mut server.client(), "i")[0]["autoname"], false);
     let key = b"k\xff\0";
@@ -561,7 +561,7 @@ fn adding_registers_renames_and_moves() {
     assert_eq!(server.document("s1")["alias"], "uno");
     assert_eq!(server.document("moved")["alias"], "uno");
 
-    // Neither a lease nor a copy's id keep a session from being named.
+    // Neither a lease nor an id shared with a copy prevents naming a session.
     server.run("SESSION.AGENT LEASE s1 a 100000");
     server.run("SESSION.INDEX ADD i s1 ALIAS leased");
     server.run("COPY s1 copy");
@@ -593,7 +593,7 @@ fn adding_what_is_registered_leaves_no_trace() {
     watcher.run("PING");
     assert_eq!(watcher.say("EXEC"), "1) PONG");
     oracle::assert_same("after nothing", &before, &server.snapshot());
-    // What changes breaks a watch: on the directory, and on a session that gets another name.
+    // Changes break a WATCH: on the directory, and on a session whose name changes.
     for (watched, command) in [
         ("i", "SESSION.INDEX ADD i s1 ALIAS b1"),
         ("s1", "SESSION.INDEX ADD i s1 ALIAS c1"),
@@ -611,7 +611,7 @@ fn adding_what_is_registered_leaves_no_trace() {
 #[test]
 fn an_alias_frees_itself_when_its_session_goes() {
     let server = Server::with("maxmemory-policy", "allkeys-lru").start();
-    // Nobody scans for what has expired.
+    // No background task removes expired entries.
     server.run("DEBUG SET-ACTIVE-EXPIRE 0");
     for end in [
         &["DEL s1"][..],
@@ -640,14 +640,14 @@ fn an_alias_frees_itself_when_its_session_goes() {
         );
         server.run("SESSION.CREATE s3 INDEX i ALIAS a1");
         assert_eq!(resolve(&server, "a1").as_deref(), Some("s3"), "{end:?}");
-        // Nor does the same id come back under its old name.
+        // A new session with the same id does not get the old name.
         server.run("DEL s3");
         server.run(&format!("SESSION.CREATE s4 INDEX i ID {}", id(1)));
         assert_eq!(resolve(&server, "a1"), None, "{end:?}");
         assert_eq!(resolve(&server, &id(1)).as_deref(), Some("s4"), "{end:?}");
     }
 
-    // Evicted, while the directory is in use.
+    // Evicted while the directory is in use.
     server.run("FLUSHALL");
     register(&server, 1);
     let directory = bytes(&server.run("DUMP i"));
@@ -659,7 +659,7 @@ fn an_alias_frees_itself_when_its_session_goes() {
     assert_eq!(server.say("SESSION.INDEX LEN i"), "(integer) 0");
     server.run("SESSION.CREATE s2 INDEX i ALIAS a1");
 
-    // Gone with all others, and a directory that comes back alone.
+    // Deleted with all other keys, and a directory that is restored alone.
     server.run("FLUSHDB");
     server.call(&[&b"RESTORE"[..], b"i", b"0", &directory]);
     assert_eq!(server.say("SESSION.INDEX LIST i"), "(empty array)");
@@ -695,7 +695,7 @@ fn dead_entries_are_removed_by_later_registrations() {
         server.run(&format!("DEL s{n}"));
     }
     assert_eq!(server.say("SESSION.INDEX LEN i"), "(integer) 0");
-    // What was found dead is a fact that replicas are told.
+    // Replicas get the entries that were found dead as facts.
     let lines = server.propagated_lines(|server| {
         server.run("SESSION.CREATE n1 INDEX i ALIAS a60");
         server.run("SESSION.INDEX ADD i n1 ALIAS x AUTONAME");
@@ -711,7 +711,7 @@ fn dead_entries_are_removed_by_later_registrations() {
     for n in 2..=60 {
         server.run(&format!("SESSION.CREATE n{n} INDEX i"));
     }
-    // As many registrations as there were entries: nothing of them is left.
+    // After as many registrations as there were entries, none of those is left.
     let own = |server: &Server| int(&server.run("MEMORY USAGE i"));
     assert!(own(&server) < empty + 200, "{} after {empty}", own(&server));
     replica.wait_for(&server);
@@ -733,7 +733,7 @@ fn a_session_expired_at_its_creation_is_not_registered() {
 }
 
 #[test]
-fn a_replica_does_not_judge_again() {
+fn a_replica_applies_registrations_without_checks() {
     let (primary, replica) = (Server::start(), Options::default().hostile().start());
     replica.replicate(&primary);
     register(&primary, 3);
@@ -749,7 +749,7 @@ fn a_replica_does_not_judge_again() {
     assert_eq!(primary.snapshot(), replica.snapshot());
     assert!(replica.say("SESSION.INDEX ADD i s2").starts_with("(error) READONLY"));
 
-    // What has expired is gone on a replica too, before its primary says so.
+    // An expired session is missing on a replica too, before its primary deletes it.
     primary.run("DEBUG SET-ACTIVE-EXPIRE 0");
     primary.run("PEXPIRE s2 30");
     replica.wait_for(&primary);
@@ -757,7 +757,7 @@ fn a_replica_does_not_judge_again() {
     assert_eq!(keys(&replica, "i"), ["x", "s3"]);
     assert_eq!(replica.say("SESSION.INDEX LEN i"), "(integer) 2");
     assert_eq!(keys(&replica, "i BYACTIVITY").len(), 2);
-    // Its alias goes to another one, for which the primary has to find it gone.
+    // Its alias is given to another session, for which the primary must find it dead.
     primary.run("SESSION.CREATE y INDEX i ALIAS b2");
     replica.wait_for(&primary);
     assert_eq!(resolve(&replica, "b2").as_deref(), Some("y"));
@@ -791,7 +791,7 @@ fn a_directory_is_a_key_like_any_other() {
     server.run("RENAME i j");
     assert_eq!(keys(&server, "j"), ["s5", "s4", "s3", "s2", "s1"]);
     assert_eq!(server.say("SESSION.INDEX RESOLVE i a1"), "(nil)");
-    // A directory made anew knows nobody.
+    // A new directory is empty.
     server.run("SESSION.CREATE s6 INDEX i ALIAS a1");
     assert_eq!(field(), 2);
     server.run("COPY j copy");
@@ -804,7 +804,7 @@ fn a_directory_is_a_key_like_any_other() {
     assert_eq!(server.digest(b"restored"), server.digest(b"j"));
     assert_eq!(field(), 4);
     assert!(int(&server.run("MEMORY USAGE j")) > 500);
-    // Sessions of this database are what its entries mean, wherever it came from.
+    // Its entries refer to sessions in this database, wherever the directory came from.
     server.run("MOVE restored 1");
     server.conversation(
         r#"
@@ -832,7 +832,7 @@ fn a_directory_is_a_key_like_any_other() {
     wait_until("all are freed", || field() == 0);
 }
 
-/// A directory whose entries are named by keys that hold something else by now.
+/// Makes a directory whose entries refer to keys that hold something else now.
 fn with_foreign_names(server: &Server) -> Vec<u8> {
     let names: [&[u8]; 9] = [
         b"d",
@@ -872,7 +872,7 @@ fn a_directory_that_names_foreign_keys_harms_none() {
     let payload = with_foreign_names(&server);
     let before = server.snapshot();
     let restore = |key: &str| server.call(&[&b"RESTORE"[..], key.as_bytes(), b"0", &payload]);
-    // At `d` it names itself.
+    // At `d` it refers to itself.
     for index in ["d", "e"] {
         restore(index);
         for command in [
@@ -894,7 +894,7 @@ fn a_directory_that_names_foreign_keys_harms_none() {
             }
             server.run(&format!("SESSION.CREATE again INDEX {index} ALIAS a"));
         });
-        // Nothing but these two keys is in what replicas get.
+        // Replicas get commands on these two keys only.
         for command in &propagated {
             let line = redis_session_tests::journal::line(command);
             let is_own = |key: &[u8]| key.starts_with(b"new") || key == b"again";
@@ -930,7 +930,7 @@ fn a_key_that_two_entries_mean_is_the_last_ones() {
     let server = Server::start();
     register(&server, 3);
     let dump = bytes(&server.run("DUMP i"));
-    // Another session at a registered key, added: the entry that was there makes way.
+    // Adding another session at a registered key removes the entry that was there.
     server.run("DEL s1");
     server.run(&format!("SESSION.CREATE s1 ID {} AT 9000", id(9)));
     assert_eq!(keys(&server, "i"), ["s3", "s2"]);
@@ -1008,7 +1008,7 @@ fn random_histories_leave_the_same_directory_everywhere() {
             let start = now_ms();
             wait_until("it expires", || now_ms() > start + 4);
         }
-        // Each entry is of a session that is there, and found by all it is listed with.
+        // Each entry belongs to an existing session, and each look-up finds it.
         let listed = list(&mut primary.client(), "i");
         for shown in &listed {
             let (id, key) = (
@@ -1110,7 +1110,7 @@ fn in_a_cluster_a_directory_and_its_sessions_are_in_one_slot() {
     }
     cluster.node(1).run("SESSION.INDEX HELP");
 
-    // A directory from a server that was no cluster: what is in another slot is not live here, though the node could see it.
+    // A directory from a server outside of a cluster: sessions in other slots are not live here, although the node could read them.
     let alone = Server::start();
     for (n, key) in [(1, session(1)), (2, near.clone()), (3, far.clone())] {
         alone.run(&format!("SESSION.CREATE {key} INDEX i ALIAS a{n} ID {}", id(n)));
@@ -1151,7 +1151,7 @@ fn while_a_slot_is_moved_key_by_key_nobody_loses_an_entry() {
     move_key(&session(1));
     move_key(&session(2));
     assert_eq!(keys(source, &index), [session(5), session(4), session(3)]);
-    // What can be registered now is what is here, and under no name that may be another's.
+    // Only sessions that are here can be registered, and under no name that may belong to another.
     let add = |alias: &str| format!("SESSION.INDEX ADD {index} {} ALIAS {alias}", session(3));
     for n in 0..4 {
         assert_eq!(source.say(&add(&format!("c{n}"))), "(integer) 0");
@@ -1168,7 +1168,7 @@ fn while_a_slot_is_moved_key_by_key_nobody_loses_an_entry() {
         "{create}"
     );
 
-    // The directory before the rest.
+    // The directory before the other keys.
     move_key(&index);
     move_key(&session(3));
     let asking = |line: &str| {
@@ -1190,7 +1190,7 @@ fn while_a_slot_is_moved_key_by_key_nobody_loses_an_entry() {
         keys(target, &index),
         [session(5), session(4), session(3), session(2), session(1)]
     );
-    // What is gone is gone: its name is free, and its entry goes.
+    // Deleted sessions lose their entry, and their name is free.
     assert_eq!(target.say(&add("a6")), "(integer) 0");
     assert_eq!(target.say(&format!("SESSION.INDEX LEN {index}")), "(integer) 5");
 }

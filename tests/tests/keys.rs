@@ -1,8 +1,8 @@
-//! Keys: what the server is told of them, and that nobody reaches another by words that look like options.
+//! Keys: what the server gets to know of them, and that option words as values give no access to other keys.
 
 use redis_session_tests::{entry, int, items, talk, text, Client, Server, Value};
 
-/// Commands, each key in them marked by `@`.
+/// Commands, with each key marked by `@`.
 const COMMANDS: &[&str] = &[
     "SESSION.CREATE @k",
     "SESSION.CREATE @k INDEX @i",
@@ -15,7 +15,7 @@ const COMMANDS: &[&str] = &[
     "SESSION.CREATE @k IFVERSION INDEX LEASE INDEX AT INDEX EX INDEX INDEX @i",
     "SESSION.CREATE @k PXAT INDEX INDEX @i",
     "SESSION.CREATE @INDEX INDEX @INDEX",
-    // Wrong, and refused when they run.
+    // Invalid, and refused when they run.
     "SESSION.CREATE @k INDEX",
     "SESSION.CREATE @k INDEX @a INDEX @b",
     "SESSION.CREATE @k nonsense INDEX @i",
@@ -77,7 +77,7 @@ fn command_getkeys_is_not_fooled_by_values() {
         let found: Vec<String> = with_flags.iter().map(|key| text(&items(key)[0])).collect();
         assert_eq!(found, marked, "{line}");
     }
-    // Nothing was asked for that could not be answered.
+    // Every request was answered.
     assert_eq!(server.info_number("session", "session_panics_caught"), 0);
     assert_eq!(server.say("DBSIZE"), "(integer) 0");
 }
@@ -114,7 +114,7 @@ fn command_info_does_not_promise_what_a_spec_cannot_keep() {
         .map(|spec| text(&entry(&entry(spec, "begin_search"), "type")))
         .collect();
     assert_eq!(searches, ["index", "unknown"]);
-    // Each argument of kind key knows its spec.
+    // Each argument of kind key has its spec.
     let docs = items(&server.run("COMMAND DOCS SESSION.CREATE"))[1].clone();
     let of_keys: Vec<(String, i64)> = items(&entry(&docs, "arguments"))
         .iter()
@@ -122,13 +122,13 @@ fn command_info_does_not_promise_what_a_spec_cannot_keep() {
         .map(|argument| (text(&entry(argument, "name")), int(&entry(argument, "key_spec_index"))))
         .collect();
     assert_eq!(of_keys, [("key".to_owned(), 0), ("index".to_owned(), 1)]);
-    // A command whose keys are all at fixed places is not asked for them.
+    // A command with all keys at fixed positions is not called for them.
     let info = items(&items(&server.run("COMMAND INFO SESSION.APPEND"))[0]);
     let flags: Vec<String> = items(&info[2]).iter().map(text).collect();
     assert!(!flags.iter().any(|flag| flag == "movablekeys"), "{flags:?}");
 }
 
-/// A connection as a user with these rules.
+/// Opens a connection as a user with these rules.
 fn user(server: &Server, rules: &str) -> Client {
     server.run(&format!("ACL SETUSER alice reset on nopass {rules}"));
     let mut client = server.client();
@@ -194,7 +194,7 @@ fn a_user_of_some_keys_reaches_no_other_by_an_option() {
         let tried = talk::render(&tried);
         assert!(tried.contains("has no permissions to access the"), "{refused}: {tried}");
     }
-    // The same words as values cost no permission.
+    // Values with the same text need no permission.
     for allowed in [
         "SESSION.CREATE a OPEN STATE INDEX SCOPE b",
         "SESSION.CREATE a OPEN SCOPE INDEX STATE b",

@@ -1,6 +1,6 @@
-//! End-to-end tests: one binary, so that linking is quick; one module a concern.
+//! End-to-end tests: one binary, so that linking is quick; one module per subject.
 
-// What a session is and does.
+// Commands.
 mod agent;
 mod anchor;
 mod append;
@@ -20,7 +20,7 @@ mod read;
 mod ttl;
 mod window;
 
-// What it withstands.
+// Robustness.
 mod bad_input;
 mod cluster;
 mod concurrency;
@@ -33,7 +33,7 @@ mod real_data;
 mod replication;
 mod scenarios;
 
-// What stands around it.
+// Integration with the server.
 mod grammar;
 mod harness;
 mod keys;

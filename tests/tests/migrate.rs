@@ -1,4 +1,4 @@
-//! Older layouts become sessions: by `SESSION.MIGRATE`, by the first write, and for as long as a read takes.
+//! Migration of legacy layouts: by `SESSION.MIGRATE`, by the first write, and in memory for reads.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ const WRONGTYPE: &str = "(error) WRONGTYPE Operation against a key holding the w
 
 // ---------------------------------------------------------------------------------------------- layouts
 
-/// A layout as plain commands write it, at `k` and keys that begin so.
+/// A layout written with plain commands, at `k` and keys with that prefix.
 struct Legacy {
     format: &'static str,
-    /// What tells the values apart, where one layout comes as several.
+    /// Distinguishes the variants of a layout.
     variant: &'static str,
     set_up: Vec<Vec<Vec<u8>>>,
     sources: &'static [&'static str],
-    /// What the messages are, oldest first, and what is set aside.
+    /// The expected messages, oldest first, and the elements that are set aside.
     bodies: Vec<Vec<u8>>,
     set_aside: Vec<Vec<u8>>,
     events: usize,
@@ -112,7 +112,7 @@ fn live_event(n: usize) -> String {
     )
 }
 
-/// Every row of the list of layouts, and those with something that is set aside.
+/// Every row of the list of layouts, and variants with elements that are set aside.
 fn layouts() -> Vec<Legacy> {
     let mut mixed = Legacy {
         variant: "mixed",
@@ -267,7 +267,7 @@ fn raw(server: &Server, args: &[&str]) -> Vec<Vec<u8>> {
     items(&server.call(args)).iter().map(bytes).collect()
 }
 
-/// Types, bytes and expiries of all keys: what must be the same where nothing was to be written.
+/// Returns types, bytes and expiries of all keys, which must not change if nothing is to be written.
 fn keyspace(server: &Server) -> BTreeMap<Vec<u8>, (String, Vec<u8>, i64)> {
     let keys = items(&server.run("KEYS *"));
     keys.iter()
@@ -298,7 +298,7 @@ fn every_layout_becomes_a_session_in_one_step() {
         legacy.set_up(&server);
         let before = keyspace(&server);
         let (migrated, malformed) = counters(&server);
-        // A trial says the same, and writes nothing.
+        // A dry run replies the same, and writes nothing.
         let mut trial = Value::Nil;
         let lines = server.propagated_lines(|server| trial = server.run(&legacy.migrate("DRYRUN")));
         assert!(lines.is_empty(), "{what}: {lines:?}");
@@ -351,7 +351,7 @@ fn every_layout_becomes_a_session_in_one_step() {
         expected.extend(gone.map(|source| format!("{source} del")));
         assert_eq!(heard(&server, &mut subscriber), expected, "{what}");
 
-        // Once more is once enough.
+        // Repeating it changes nothing.
         let mut again = Value::Nil;
         let lines = server.propagated_lines(|server| again = server.run(&legacy.migrate("")));
         assert!(lines.is_empty(), "{what}: {lines:?}");
@@ -376,7 +376,7 @@ fn counters(server: &Server) -> (i64, i64) {
     )
 }
 
-/// What a subscriber to keys has heard until now, as `key event`; it no longer listens.
+/// Returns the keyspace events that a subscriber has received so far, as `key event`, and unsubscribes.
 fn heard(server: &Server, subscriber: &mut Client) -> Vec<String> {
     server.run("PUBLISH __keyspace@0__:end end");
     let mut heard = Vec::new();
@@ -559,7 +559,7 @@ fn the_longest_expiry_is_kept_and_slides_from_then_on() {
         server.run("SESSION.MIGRATE k FROM 2 k l");
         assert_eq!(server.expires_at_ms(b"k"), expected, "{hash:?} {list:?}");
     }
-    // The ttl is what was left: a later write slides by it.
+    // The ttl is what was left of the expiry: a later write slides by it.
     set_up(Some(near), Some(far));
     let (start, _) = (now_ms(), server.run("SESSION.MIGRATE k FROM 2 k l"));
     let migrated_by = now_ms();
@@ -583,20 +583,20 @@ fn the_longest_expiry_is_kept_and_slides_from_then_on() {
             false => assert_eq!(expires, -1, "{options}"),
         }
     }
-    // It is there already: its own expiry is kept.
+    // There is a session already: it keeps its own expiry.
     set_up(Some(near), Some(far));
     server.run("SESSION.MIGRATE k FROM 2 k l KEEPTTL");
     assert_eq!(server.expires_at_ms(b"k"), far);
     set_up(None, Some(far));
     server.run("SESSION.MIGRATE k FROM 2 k l KEEPTTL");
     assert_eq!(server.expires_at_ms(b"k"), -1);
-    // Only this expiry.
+    // PXAT sets the present expiry only.
     set_up(Some(near), Some(far));
     server.run("SESSION.MIGRATE k FROM 2 k l PXAT 4102444800000");
     assert_eq!(server.expires_at_ms(b"k"), 4_102_444_800_000);
     server.run("SESSION.APPEND k MSG user hi");
     assert!(server.expires_at_ms(b"k") <= now_ms() + 900_000);
-    // One that has passed takes it all.
+    // A past expiry deletes the session.
     set_up(Some(near), Some(far));
     server.run("SESSION.MIGRATE k FROM 2 k l PXAT 1");
     assert_eq!(server.say("EXISTS k l"), "(integer) 0");
@@ -633,7 +633,7 @@ fn keep_leaves_the_sources() {
     let mut after = keyspace(&server);
     after.remove(b"new".as_slice());
     assert_eq!(after, before);
-    // And into another key without it: the source is gone, key had none.
+    // And to another key without KEEP: the source is deleted, the key did not exist.
     client.conversation(
         r#"
         > SESSION.MIGRATE newer FROM 1 old
@@ -658,7 +658,7 @@ fn an_id_and_a_bound_may_be_given() {
     assert_eq!(document["limits"]["maxlen"], 2);
     assert_eq!(server.bodies("k"), [CALL, ANSWER]);
 
-    // A window that the layout brings, and none.
+    // A window in the layout, and none.
     let messages = vec![HI; 23].join(",");
     let long = format!(r#"{{"matter_id":"m","messages":[{messages}]}}"#);
     for (options, len) in [("", 20), ("MAXLEN 0", 23), ("MAXLEN 5", 5)] {
@@ -684,7 +684,7 @@ fn an_id_and_a_bound_may_be_given() {
 #[test]
 fn a_format_may_be_forced() {
     let server = Server::start();
-    // Any object is a message then.
+    // With this format any object is a message.
     for format in ["json-list", "JSON-List", "agent-framework", "llama-index"] {
         server.run("DEL k");
         server.run(r#"RPUSH k '{"job":1}' x '{"job":2}'"#);
@@ -769,7 +769,7 @@ fn guards_hold_for_a_migration() {
         "#,
     );
     assert_eq!(keyspace(&server), before);
-    // They are asked before the sources are read.
+    // They are checked before the sources are read.
     server.conversation(
         r#"
         > SADD set x
@@ -977,13 +977,13 @@ const READS: &[&str] = &[
     "SESSION.READ k $",
 ];
 
-/// What a session that is not there yet cannot say as it will: its id, and when it was made.
+/// Values that a session that does not exist yet cannot choose: its id and its time of creation.
 fn without_what_is_new(server: &Server) -> (serde_json::Value, Vec<(String, String)>) {
     let mut document = server.document("k");
     for name in ["session_id", "created_at", "last_activity"] {
         document[name] = serde_json::Value::Null;
     }
-    // Of these, each server has its own defaults until there is a session.
+    // For these, each server uses its own defaults until there is a session.
     for name in ["dedup-window", "max-checkpoints", "max-entities", "max-agents"] {
         document["limits"][name] = serde_json::Value::Null;
     }
@@ -992,7 +992,7 @@ fn without_what_is_new(server: &Server) -> (serde_json::Value, Vec<(String, Stri
         .chunks(2)
         .map(|pair| (text(&pair[0]), talk::render(&pair[1])))
         .collect();
-    // A session that is kept is compressed.
+    // An existing session is compressed.
     info.retain(|(name, _)| {
         !["session_id", "created_at", "last_activity", "bytes_stored", "chunks"].contains(&name.as_str())
     });
@@ -1074,7 +1074,7 @@ fn a_reader_waits_at_a_layout_for_what_comes() {
     assert!(told.contains("more"), "{told}");
 }
 
-/// Keys that merely look like a conversation.
+/// Keys that only resemble a conversation.
 const LOOKALIKES: &[&str] = &[
     r#"RPUSH k '{"job":1,"payload":{"role":"user","content":"x"}}' '{"job":2}'"#,
     r#"RPUSH k '{"type":"email","data":{"to":"x"}}'"#,
@@ -1141,7 +1141,7 @@ fn what_merely_looks_alike_is_left_alone() {
 
 // ---------------------------------------------------------------------------------------------- the first write
 
-/// Every command that writes, in forms that a session as from `MIGRATE` accepts; `{w}` is where its grammar has the options.
+/// Every command that writes, in forms that a session made by `MIGRATE` accepts; `{w}` marks the position of the options.
 const WRITES: &[&str] = &[
     "SESSION.APPEND k JSON '{\"role\":\"user\",\"n\":4}'",
     "SESSION.APPEND k {w} JSON '{\"role\":\"user\",\"n\":4}' '{\"n\":5}'",
@@ -1177,7 +1177,7 @@ const WRITES: &[&str] = &[
     "SESSION.INDEX ADD i k ALIAS a",
 ];
 
-/// Replies may differ in what is new with every migration: the id and the times of what was made now.
+/// Removes what differs with every migration from replies: the id and the new times.
 fn without_ids_and_times(said: &str) -> String {
     let is_like = |pattern: &str, text: &[u8]| {
         text.len() >= pattern.len()
@@ -1225,7 +1225,7 @@ fn the_first_write_migrates_and_then_applies() {
     let mut subscriber = primary.client();
     let mut watcher = primary.client();
     for legacy in layouts().into_iter().filter(Legacy::is_of_one_json_key) {
-        // Not each with each: all writes at two layouts, the usual ones at all.
+        // Not every combination: all writes on two layouts, the usual writes on all.
         let is_long = matches!(
             (legacy.format, legacy.variant),
             ("json-list", "mixed") | ("context", "")
@@ -1236,7 +1236,7 @@ fn the_first_write_migrates_and_then_applies() {
             primary.run("FLUSHALL");
             legacy.set_up(&primary);
             primary.run("PEXPIREAT k 4102444800000");
-            // What it is to be: a migration, and then the command.
+            // Expected: a migration, and then the command.
             primary.run("SESSION.MIGRATE k");
             let expected = without_ids_and_times(&primary.say(&write));
             let expected_bodies = without_ids_and_times(&primary.say("SESSION.RANGE k 0 -1"));
@@ -1281,7 +1281,7 @@ fn the_first_write_migrates_and_then_applies() {
                 "{what}: {heard:?}"
             );
 
-            // The migration goes first, in one transaction with what the command did.
+            // The migration is propagated first, in one transaction with the command's effect.
             let is_alone = write.starts_with("SESSION.CREATE");
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             let migrates = format!("SESSION.MIGRATE k FORMAT {} ID ", legacy.format);
@@ -1439,7 +1439,7 @@ fn a_transaction_and_a_script_migrate_too() {
 }
 
 #[test]
-fn a_window_that_a_layout_brings_is_told() {
+fn a_migration_notifies_of_what_a_layouts_window_evicts() {
     let server = Options::default().config("notify-keyspace-events", "KEd").start();
     let mut subscriber = server.client();
     let messages = vec![HI; 23].join(",");
@@ -1463,9 +1463,9 @@ fn a_fork_does_not_migrate_its_source() {
     assert_eq!(server.say("TYPE k"), "list");
 }
 
-// ---------------------------------------------------------------------------------------------- nothing is lost
+// ---------------------------------------------------------------------------------------------- no data loss
 
-/// What clients and accidents leave in lists: messages of layouts, other JSON, cut, huge and empty ones, bytes that are no text.
+/// What clients and accidents leave in lists: messages of layouts, other JSON, truncated, huge and empty ones, bytes that are not text.
 fn random_element(random: &mut Random) -> Vec<u8> {
     let message = |random: &mut Random| match random.below(4) {
         0 => HI.as_bytes().to_vec(),
@@ -1506,7 +1506,7 @@ fn random_element(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// What the elements of a list or an array must be found in: the messages and what was set aside, in the order of their seqs.
+/// Returns the elements of a migrated list or array: messages and elements set aside, in the order of their seqs.
 fn elements_of(server: &Server, key: &str) -> Vec<Vec<u8>> {
     let mut found: Vec<(i64, Vec<u8>)> = Vec::new();
     for malformed in [&[][..], &["MALFORMED"]] {
@@ -1542,7 +1542,7 @@ fn whatever_is_migrated_is_there_and_whatever_is_not_is_as_it_was() {
                 server.call(&[b"RPUSH".as_slice(), b"k", element]);
             }
         } else {
-            // An array holds together only around elements that do.
+            // An array is valid JSON only if its elements are.
             elements.retain(|element| serde_json::from_slice::<serde_json::Value>(element).is_ok());
             for element in &mut elements {
                 *element = element.trim_ascii().to_vec();
@@ -1650,7 +1650,7 @@ fn a_server_that_is_killed_has_the_layout_or_the_session() {
             server.call(&["RPUSH", &format!("{key}:messages"), HI, "oops", CALL]);
             server.call(&["RPUSH", &format!("{key}:alone"), HI, "oops", CALL]);
         }
-        // The server is killed while these are on their way: how far it has come nobody knows.
+        // The server is killed while these are being executed, at an unknown point.
         let mut client = server.client();
         for key in &keys {
             client.send(&["SESSION.MIGRATE", key, "FROM", "2", key, &format!("{key}:messages")]);
@@ -1679,7 +1679,7 @@ fn a_server_that_is_killed_has_the_layout_or_the_session() {
                 other => panic!("{key} is a {other}"),
             }
             match server.say(&format!("TYPE {alone}")).as_str() {
-                // With what was appended, since that was one step.
+                // With what was appended, since that is one atomic step.
                 "rdsession" => assert_eq!(server.bodies(&alone).len(), 3, "{alone}"),
                 "list" => assert_eq!(
                     raw(&server, &["LRANGE", &alone, "0", "-1"]),
@@ -1739,13 +1739,13 @@ fn a_list_of_a_hundred_thousand_elements_migrates() {
     }
     let as_session = int(&server.run("MEMORY USAGE k SAMPLES 0"));
     assert!(as_session < 2 * as_list, "{as_session} bytes, and {as_list} as a list");
-    // What it took in between is given back; what is freed on other threads, soon.
+    // Temporary memory is freed; what is freed on other threads, soon.
     wait_until("the memory is given back", || {
         server.info_number("memory", "used_memory") < used + as_list
     });
 }
 
-/// How long the server pauses: measured and shown, since it depends on the machine. `cargo test -- --ignored --nocapture pauses`
+/// Measures and prints how long the server pauses, which depends on the machine. `cargo test -- --ignored --nocapture pauses`
 #[test]
 #[ignore = "a measurement"]
 fn pauses_of_large_migrations() {

@@ -1,4 +1,4 @@
-//! A write that changed nothing: no version, no `WATCH` broken, nothing replicated, no slide, no notification.
+//! Writes that change nothing: no new version, no broken `WATCH`, no replication, no slide, no notification.
 
 use redis_session_tests::{now_ms, talk, wait_until, Options};
 
@@ -113,7 +113,7 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
         let before = server.visible(b"k");
         let start = now_ms();
         wait_until("the clock ticks", || now_ms() > start + 1);
-        // The `SESSION.APPEND`s and so on of the set-up are not what is listened to.
+        // Ignores the notifications of the set-up.
         drain(&server, &mut subscriber);
         watcher.run("WATCH k absent");
         let propagated = server.propagated_by(|server| {
@@ -129,7 +129,7 @@ fn a_write_that_changed_nothing_leaves_no_trace() {
     }
 }
 
-/// What a subscriber was notified of until now.
+/// Returns the notifications that a subscriber has received so far.
 fn drain(server: &redis_session_tests::Server, subscriber: &mut redis_session_tests::Client) -> Vec<String> {
     server.run("PUBLISH __keyspace@0__:end end");
     let mut seen = Vec::new();
@@ -194,7 +194,7 @@ fn a_write_that_changed_something_breaks_a_watch() {
         watcher.run("MULTI");
         watcher.run("PING");
         assert_eq!(watcher.say("EXEC"), "(nil)", "{write}");
-        // Reads do not.
+        // Neither do reads.
         watcher.run("WATCH k");
         for reading in [
             "RANGE k 0 -1",

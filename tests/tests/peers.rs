@@ -1,10 +1,10 @@
-//! What other packages really wrote: raw values that `scripts/peers --record` took from them, migrated.
+//! Migrates what other packages wrote: raw values recorded by `scripts/peers --record`.
 
 use redis_session_tests::{entry, int, items, module, text, Client, Server, Value};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// Who has been recorded. A name that is missing here or there is noticed.
+/// The recorded packages. A name that is missing here or in the folder fails the test.
 const PEERS: [&str; 10] = [
     "adk",
     "adk-community",
@@ -18,14 +18,14 @@ const PEERS: [&str; 10] = [
     "redisvl",
 ];
 
-/// One conversation of a peer: the keys it stands in.
+/// One conversation of a package: its keys.
 struct Session {
     name: String,
     format: String,
-    /// Of a JSON object, the member with the messages.
+    /// The member of a JSON object that contains the messages.
     member: Option<String>,
     is_newest_first: bool,
-    /// How many messages are the user's.
+    /// Number of messages of the user.
     queries: Option<i64>,
     sources: Vec<Source>,
 }
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// The messages as they stand in the raw values, oldest first.
+    /// Returns the messages as they are in the raw values, oldest first.
     fn elements(&self) -> Vec<String> {
         for source in &self.sources {
             if let Stored::List(elements) = &source.value {
@@ -105,7 +105,7 @@ impl Session {
         self.sources.iter().map(|source| source.key.as_str()).collect()
     }
 
-    /// Puts the values there with plain commands.
+    /// Writes the values with plain commands.
     fn load(&self, client: &mut Client) {
         for source in &self.sources {
             let key = source.key.as_str();
@@ -132,7 +132,7 @@ impl Session {
     }
 }
 
-/// The recorded conversations of a peer.
+/// Returns the recorded conversations of a package.
 fn recorded(peer: &str) -> Vec<Session> {
     let path = module::project_root().join(format!("tests/peers/fixtures/{peer}.json"));
     let file = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -148,7 +148,7 @@ fn recorded(peer: &str) -> Vec<Session> {
     sessions
 }
 
-/// Every recorded conversation that SESSION.MIGRATE takes.
+/// Returns every recorded conversation that SESSION.MIGRATE accepts.
 fn conversations() -> Vec<Session> {
     let sessions = PEERS.iter().flat_map(|peer| recorded(peer));
     sessions.filter(|session| session.format != "redisvl").collect()
@@ -182,7 +182,7 @@ fn what_peers_wrote_migrates_message_by_message() {
         session.load(&mut client);
         let elements = session.elements();
         let keys = session.keys();
-        // None lives longest.
+        // No expiry counts as the longest.
         let expiries: Vec<i64> = keys.iter().map(|key| server.expires_at_ms(key.as_bytes())).collect();
         let expires_at_ms = match expiries.contains(&-1) {
             true => -1,
@@ -207,7 +207,7 @@ fn what_peers_wrote_migrates_message_by_message() {
             session.name
         );
         if let Some(queries) = session.queries {
-            // Not from the document: half a surrogate pair is JSON, but not for every reader of it.
+            // Not from the document: half a surrogate pair is JSON, but not every parser accepts it.
             assert_eq!(
                 int(&server.info_of(keys[0], "query_count")),
                 queries,

@@ -1,4 +1,4 @@
-//! What a session survives: to the byte in its content, to the millisecond in its expiry.
+//! Persistence: the content of a session is kept to the byte, its expiry to the millisecond.
 
 use redis_session_tests::payload::Random;
 use redis_session_tests::{oracle, text, Options, Server};
@@ -67,7 +67,7 @@ fn the_digest_is_of_content_not_of_chunking() {
                 ));
             }
             server.run("DEBUG RELOAD");
-            // Two servers date last activity differently: of them only the messages can be compared.
+            // Two servers have different times of last activity, so only the messages can be compared.
             redis_session_tests::talk::render(&server.run("SESSION.RANGE k 0 -1 WITHMETA"))
         })
         .collect();
@@ -228,7 +228,7 @@ fn freeing_on_another_thread_is_safe() {
             1 => server.run("UNLINK k0 k1 k2 k3 k4 k5 k6 k7 k8 k9"),
             _ => server.run("FLUSHALL SYNC"),
         };
-        // Copies share sealed history with what is being freed.
+        // Copies share chunks with what is being freed.
         for key in 0..10 {
             server.run(&format!("SESSION.RANGE c{key} 0 -1"));
         }

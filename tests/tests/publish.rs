@@ -1,15 +1,15 @@
-//! Pub/sub: what is recorded reaches every subscriber once.
+//! Pub/sub: every record reaches every subscriber once.
 
 use redis_session_tests::{int, items, text, wait_until, Client, Options, Server};
 
-/// A connection that hears every session's channel, and the end of what a test does.
+/// Opens a connection that is subscribed to every session's channel and to a channel that marks the end of a test.
 fn subscriber(server: &Server) -> Client {
     let mut client = server.client();
     client.run("PSUBSCRIBE __session@*");
     client
 }
 
-/// What was published until now: channel and payload.
+/// Returns what was published so far: channel and payload.
 fn heard_bytes(server: &Server, subscriber: &mut Client) -> Vec<(Vec<u8>, String)> {
     server.run("PUBLISH __session@end end");
     let mut heard = Vec::new();
@@ -24,7 +24,7 @@ fn heard_bytes(server: &Server, subscriber: &mut Client) -> Vec<(Vec<u8>, String
     }
 }
 
-/// The same, each as `channel payload`.
+/// Returns what was published so far, each as `channel payload`.
 fn heard(server: &Server, subscriber: &mut Client) -> Vec<String> {
     heard_bytes(server, subscriber)
         .into_iter()
@@ -32,7 +32,7 @@ fn heard(server: &Server, subscriber: &mut Client) -> Vec<String> {
         .collect()
 }
 
-/// What was published of the seqs alone.
+/// Returns the seqs that were published so far.
 fn heard_seqs(server: &Server, subscriber: &mut Client) -> Vec<i64> {
     heard_bytes(server, subscriber)
         .iter()
@@ -166,7 +166,7 @@ fn all_adds_messages() {
             r#"__session@0__:k {{"key":"k","seq":{seq},"kind":"message","type":"{role}","agentId":null,"timestamp":"2026-01-14T10:00:0{at}Z"}}"#
         )
     };
-    // Creating; then known, with options; then as plain as can be; then several at once, dated by themselves.
+    // Creating the session; then with options; then in the shortest form; then several at once, with times of their own.
     for (command, expected) in [
         (
             "SESSION.APPEND k AT 1768384800000 MSG user hi",
@@ -192,7 +192,7 @@ fn all_adds_messages() {
         ("SESSION.APPEND absent XX JSON {}", vec![]),
         ("SESSION.APPEND k JSON {} []", vec![]),
         ("SESSION.APPEND k IFVERSION 0 JSON {}", vec![]),
-        // What is evicted by the append that brought it was recorded too.
+        // A message that its own append evicts is published too.
         (
             r#"SESSION.APPEND k MAXLEN 1 JSON '{"timestamp":1768384803}' '{"timestamp":1768384804}'"#,
             vec![message(7, "other", "3.000"), message(8, "other", "4.000")],
@@ -224,7 +224,7 @@ fn events_and_messages_come_in_the_order_of_their_seqs() {
     assert_eq!(heard_seqs(&server, &mut subscriber), [1, 2, 3, 4]);
 }
 
-/// As [`heard_seqs`], while the server's usual connection is in a transaction.
+/// Like [`heard_seqs`], while the server's usual connection is in a transaction.
 fn heard_by_another(server: &Server, subscriber: &mut Client) -> Vec<i64> {
     server.client().run("PUBLISH __session@end end");
     let message = items(&subscriber.receive());
@@ -259,7 +259,7 @@ fn transactions_and_scripts_publish_what_they_did() {
     );
     server.run("FCALL record 1 k");
     assert_eq!(heard_seqs(&server, &mut subscriber), [6]);
-    // A subscriber in a transaction of its own, by its own words.
+    // A subscriber in a transaction of its own.
     let mut own = server.client().resp3();
     own.run("SUBSCRIBE __session@0__:k");
     own.run("SESSION.EVENT ADD k pass");
@@ -304,7 +304,7 @@ fn each_subscriber_of_a_primary_and_of_its_replicas_hears_once() {
     );
 }
 
-/// What was published until now, on a server that may be a replica; messages are another test's concern.
+/// Returns what was published so far on a server that may be a replica; other tests cover messages.
 fn heard_of_events(server: &Server, subscriber: &mut Client) -> Vec<String> {
     let mut heard = heard(server, subscriber);
     heard.retain(|line| line.contains("\"kind\":\"event\""));
@@ -365,7 +365,7 @@ fn loading_publishes_nothing() {
 
 #[test]
 fn a_single_cluster_node_publishes_once() {
-    // The cluster's own port is this one plus 10,000, which has to exist.
+    // The port of the cluster bus is this one plus 10,000, which must be a valid port.
     let port = 30_000 + std::process::id() % 10_000;
     let options = Server::with("cluster-enabled", "yes").config("port", port);
     let Ok(server) = options.try_start() else {
@@ -390,12 +390,12 @@ fn a_single_cluster_node_publishes_once() {
 
 #[test]
 fn an_unheard_publication_costs_nobody_anything() {
-    // Nobody listens: the counter is all there is of it.
+    // Without subscribers, only the counter shows it.
     let server = Server::start();
     server.run("SESSION.EVENT ADD k pass");
     assert_eq!(server.info_number("session", "session_published"), 1);
     assert_eq!(server.say("PUBSUB CHANNELS"), "(empty array)");
-    // A subscriber of one channel hears that session alone.
+    // A subscriber of one channel gets that session only.
     let mut one = server.client();
     one.run("SUBSCRIBE __session@0__:k");
     server.run("SESSION.EVENT ADD other pass");

@@ -1,11 +1,11 @@
-//! Random histories: rules that hold whatever is done.
+//! Random histories: rules that hold after any commands.
 
 use redis_session_tests::payload::Random;
 use redis_session_tests::table::assert_examples;
 use redis_session_tests::{bytes, entry, int, items, now_ms, talk, text, Options, Server, Value};
 
-/// A writing command drawn by lot: any command, any options. Ages are whole hours and bounds on age half hours off, so that
-/// nothing passes a bound while the test looks.
+/// Returns a random writing command with random options. Ages are whole hours and bounds on age are off by half an hour, so that
+/// nothing expires during the test.
 pub fn random_write(random: &mut Random) -> String {
     const HOUR_MS: i64 = 3_600_000;
     let seq = |random: &mut Random| random.below(40);
@@ -125,7 +125,7 @@ pub fn random_write(random: &mut Random) -> String {
             id(random),
             id(random)
         ),
-        // Minutes, so that no event passes `event-ttl` while the test looks.
+        // Minutes, so that no event expires by `event-ttl` during the test.
         24 => format!(
             "SESSION.EVENT ADD k t{} STATE s{} {options} {guard} AT {}",
             id(random),
@@ -174,7 +174,7 @@ fn every_write_is_drawn() {
     );
 }
 
-/// Everything of `k`; a hidden expiry date and the counters of `INFO` stand for what a reader does not see.
+/// Returns everything of `k`; the expiry and the counters of `INFO` stand for what reads do not show.
 fn visible(server: &Server) -> (redis_session_tests::oracle::Visible, String) {
     (server.visible(b"k"), server.say("SESSION.CONTEXT k ENTITIES 9"))
 }
@@ -203,7 +203,7 @@ fn a_write_either_leaves_every_trace_or_none() {
             if !write.starts_with("SESSION.") {
                 continue;
             }
-            // An expiry given explicitly is a change, even if it says what is so already.
+            // An explicit expiry is a change, even if it is the present one.
             let is_explicit = write
                 .split(' ')
                 .any(|word| ["EX", "PX", "PXAT", "PERSIST"].contains(&word));
@@ -323,7 +323,7 @@ fn every_reading_is_a_view_of_the_same_messages() {
     }
 }
 
-/// A range drawn by lot, and what it has to reply.
+/// A random range, and the expected reply.
 fn random_range(random: &mut Random, all: &[Row]) -> (String, Vec<Row>) {
     let (by, mut selected): (String, Vec<Row>) = match random.below(3) {
         0 => {

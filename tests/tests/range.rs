@@ -21,7 +21,7 @@ fn six() -> Server {
     server
 }
 
-/// The `n` of every body that a range replies.
+/// Returns the `n` of every body that a range replies.
 fn selected(client: &mut Client, range: &str) -> Vec<i64> {
     let bodies = items(&client.run(&format!("SESSION.RANGE k {range}")));
     bodies
@@ -97,7 +97,7 @@ fn range_rev_role_and_count_apply_in_turn() {
         ("0 -1 ROLE user ROLE system", &[1, 2, 4, 6]),
         ("0 -1 ROLE user COUNT 1 REV", &[6]),
         ("0 -1 ROLE nobody", &[]),
-        // Indexes count all messages; only then does the role choose.
+        // Indexes count all messages; the role filters after that.
         ("0 2 ROLE user", &[2]),
         ("2 + BYSEQ ROLE assistant COUNT 1", &[3]),
         ("- 4000 BYTIME REV COUNT 3 ROLE user ROLE assistant", &[4, 3, 2]),
@@ -271,7 +271,7 @@ fn getex_slides_counts_and_creates() {
     assert_eq!(server.say("EXISTS k"), "(integer) 0");
 }
 
-/// The `n`s of the messages, the tokens and the number left out of a context.
+/// Returns the `n`s of the messages, the tokens and the number left out of a context.
 fn context(server: &Server, options: &str) -> (Vec<i64>, i64, i64) {
     let reply = server.run(&format!("SESSION.CONTEXT k {options}"));
     let messages = items(&entry(&reply, "messages"));
@@ -331,11 +331,11 @@ fn context_fills_from_the_newest_back() {
     assert_eq!(context(&server, ""), (vec![1, 2, 3, 4, 5], 43, 0));
     assert_eq!(context(&server, "MAXTOKENS 43"), (vec![1, 2, 3, 4, 5], 43, 0));
     assert_eq!(context(&server, "MAXTOKENS 12"), (vec![4, 5], 12, 3));
-    // It stops at the first that does not fit, though an older one would.
+    // It stops at the first exchange that does not fit, even if an older one would.
     assert_eq!(context(&server, "MAXTOKENS 13"), (vec![4, 5], 12, 3));
     assert_eq!(context(&server, "MAXLEN 2"), (vec![4, 5], 12, 3));
     assert_eq!(context(&server, "MAXLEN 3 MAXTOKENS 12"), (vec![4, 5], 12, 3));
-    // The newest comes even if it alone is over.
+    // The newest is included even if it exceeds the budget by itself.
     assert_eq!(context(&server, "MAXTOKENS 1"), (vec![5], 7, 4));
 }
 
@@ -364,13 +364,13 @@ fn context_always_brings_what_is_pinned() {
             r#"SESSION.APPEND k TOKENS 10 JSON '{{"role":"{role}","n":{n}}}'"#
         ));
     }
-    // Pinned messages count: 10 of 20 tokens are theirs.
+    // Pinned messages count: they have 10 of the 20 tokens.
     assert_eq!(context(&server, "MAXTOKENS 20"), (vec![1, 4], 20, 2));
     assert_eq!(context(&server, "MAXTOKENS 30"), (vec![1, 3, 4], 30, 1));
     assert_eq!(context(&server, "MAXLEN 2"), (vec![1, 4], 20, 2));
-    // Both the pinned and the newest, even over the bound.
+    // Both the pinned and the newest, even beyond the bound.
     assert_eq!(context(&server, "MAXTOKENS 5"), (vec![1, 4], 20, 2));
-    // The role filters first, pinned messages too; what does not match is not left out.
+    // The role filters first, pinned messages too; messages that do not match do not count as left out.
     assert_eq!(context(&server, "ROLE user"), (vec![2, 4], 20, 0));
     assert_eq!(context(&server, "ROLE user ROLE system MAXLEN 2"), (vec![1, 4], 20, 1));
 }

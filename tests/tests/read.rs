@@ -1,4 +1,4 @@
-//! `SESSION.READ`: followers of a session, at once and waiting.
+//! `SESSION.READ`: followers of a session, immediate and blocked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use serde_json::Value as Json;
 use super::bad_input::assert_refused;
 use super::surroundings::{collect_tokens, user};
 
-// ---------------------------------------------------------------------- what tests say and ask
+// ---------------------------------------------------------------------- helpers
 
-/// A reply in one line: `nil`, or `m1 e2` for a message and an event, `g1-3` for a gap, `r` for a reset.
+/// Formats a reply in one line: `nil`, or `m1 e2` for a message and an event, `g1-3` for a gap, `r` for a reset.
 #[track_caller]
 fn told(reply: &Value) -> String {
     if *reply == Value::Nil {
@@ -63,7 +63,7 @@ fn blocked_readers(server: &Server) -> i64 {
     server.info_number("session", "session_blocked_readers")
 }
 
-/// Types a command that makes its client wait, and waits until it does.
+/// Sends a command that blocks its client, and waits until the client is blocked.
 #[track_caller]
 fn start_waiting(server: &Server, mut client: Client, line: &str) -> Client {
     let before = server.info_number("clients", "blocked_clients");
@@ -72,7 +72,7 @@ fn start_waiting(server: &Server, mut client: Client, line: &str) -> Client {
     client
 }
 
-/// A connection blocked in `SESSION.READ <rest>`.
+/// Opens a connection that is blocked in `SESSION.READ <rest>`.
 #[track_caller]
 fn waiting(server: &Server, rest: &str) -> Client {
     let before = blocked_readers(server);
@@ -81,7 +81,7 @@ fn waiting(server: &Server, rest: &str) -> Client {
     client
 }
 
-/// Asserts that so many readers wait. The server lets go of those that were served in its next round.
+/// Asserts that this many readers are blocked. The server unblocks those that were served in its next event loop.
 #[track_caller]
 fn assert_waiting(server: &Server, readers: i64) {
     for _ in 0..3 {
@@ -90,7 +90,7 @@ fn assert_waiting(server: &Server, readers: i64) {
     assert_eq!(blocked_readers(server), readers, "readers that wait");
 }
 
-/// Nobody waits any more, in either count.
+/// Asserts that no reader is blocked, in either count.
 #[track_caller]
 fn assert_nobody_waits(server: &Server) {
     wait_until("no reader is blocked", || {
@@ -98,7 +98,7 @@ fn assert_nobody_waits(server: &Server) {
     });
 }
 
-/// Asserts that this client still waits, by ending its time.
+/// Asserts that this client is still blocked, by unblocking it with a time-out.
 #[track_caller]
 fn assert_still_waits(server: &Server, client: &mut Client, id: i64) {
     assert_eq!(server.say(&format!("CLIENT UNBLOCK {id}")), "(integer) 1", "it waits");
@@ -109,7 +109,7 @@ fn client_id(client: &mut Client) -> i64 {
     int(&client.run("CLIENT ID"))
 }
 
-/// A connection blocked in `SESSION.READ <rest>`, and its id.
+/// Opens a connection that is blocked in `SESSION.READ <rest>`, and returns its id.
 #[track_caller]
 fn waiting_with_id(server: &Server, rest: &str) -> (Client, i64) {
     let mut client = server.client();
@@ -118,7 +118,7 @@ fn waiting_with_id(server: &Server, rest: &str) -> (Client, i64) {
     (client, id)
 }
 
-// ---------------------------------------------------------------------- at once
+// ---------------------------------------------------------------------- immediate replies
 
 #[test]
 fn what_came_after_a_seq_word_for_word() {
@@ -231,7 +231,7 @@ fn kinds_counts_and_from_now_on() {
         ("k 0 COUNT 9223372036854775807", "m1 m2 e3 m4 e5 e6"),
         ("k 0 COUNT 2 EVENTS", "e3 e5"),
         ("k 1 COUNT 2 MESSAGES", "m2 m4"),
-        // Nothing is after now; waiting is another matter.
+        // Nothing comes after now; blocking is tested below.
         ("k $", "nil"),
         ("k $ EVENTS COUNT 5", "nil"),
         ("k 0 BLOCK 0", "m1 m2 e3 m4 e5 e6"),
@@ -239,7 +239,7 @@ fn kinds_counts_and_from_now_on() {
         ("absent 0", "nil"),
         ("absent $", "nil"),
         ("absent 7", "nil"),
-        // A seq beyond the session is another session's.
+        // A seq beyond the last belongs to another session.
         ("k 7", "r m1 m2 e3 m4 e5 e6"),
         ("k 9223372036854775807 COUNT 1", "r m1"),
         ("k 7 EVENTS COUNT 2 BLOCK 0", "r e3 e5"),
@@ -256,7 +256,7 @@ fn kinds_counts_and_from_now_on() {
     server.run("XADD x 0-2 a b");
     assert_eq!(server.say("XREAD COUNT 0 STREAMS x 0"), server.say("XREAD STREAMS x 0"));
     assert_nobody_waits(&server);
-    // An empty session that is not the follower's has nothing but that to tell.
+    // An empty session that is not the follower's gives only a reset.
     server.run("SESSION.CREATE new");
     assert_eq!(read(&server, "new 0"), "nil");
     assert_eq!(read(&server, "new 3 BLOCK 0"), "r");
@@ -319,7 +319,7 @@ fn bad_arguments_word_for_word() {
         ("SESSION.READ k 1-1", seq.clone()),
         ("SESSION.READ k 9223372036854775808", seq.clone()),
         (r#"SESSION.READ k """#, seq.clone()),
-        // Arguments are judged before the key is.
+        // Arguments are checked before the key is opened.
         ("SESSION.READ string x", seq.clone()),
         ("SESSION.READ absent 0 BLOCK -1", block.into()),
     ] {
@@ -334,7 +334,7 @@ fn bad_arguments_word_for_word() {
     );
     assert_refused(&server, &[&b"SESSION.READ"[..], b"k", b"0", b"BLOCK", &long], block);
     assert_eq!(server.call(&[&b"SESSION.READ"[..], &long, b"0"]), Value::Nil);
-    // The longest time there is.
+    // The longest time-out.
     let most_ms = server.say("SESSION.READ k 1 BLOCK -1");
     let most_ms = most_ms.rsplit(' ').next().expect("a number");
     let (mut client, id) = waiting_with_id(&server, &format!("k 1 BLOCK {most_ms}"));
@@ -342,7 +342,7 @@ fn bad_arguments_word_for_word() {
     assert_nobody_waits(&server);
 }
 
-/// How things come to be gone, from a session of messages 1, 3, 5, 7 and events 2, 4, 6, and what a reader from 0 is told then.
+/// The ways to drop records, from a session of messages 1, 3, 5, 7 and events 2, 4, 6, and what a reader from 0 gets then.
 const GONE: [(&str, &str, &str); 15] = [
     ("nothing", "", "m1 e2 m3 e4 m5 e6 m7"),
     ("a window", "SESSION.WINDOW k MAXLEN 2", "g1-3 e2 e4 m5 e6 m7"),
@@ -395,7 +395,7 @@ fn four_messages_and_three_events(server: &Server, key: &str) {
     assert_eq!(read(server, &format!("{key} 0")), "m1 e2 m3 e4 m5 e6 m7");
 }
 
-/// Types commands, which `;` parts, for this key in place of `k`.
+/// Runs commands, separated by `;`, with this key in place of `k`.
 fn run_all(server: &Server, key: &str, commands: &str) {
     for line in commands.split(';').filter(|line| !line.is_empty()) {
         let words: Vec<&str> = line
@@ -406,7 +406,7 @@ fn run_all(server: &Server, key: &str, commands: &str) {
     }
 }
 
-/// The entries of a line of [`told`], those that are records in the order of seqs.
+/// Returns the records in a line of [`told`], in the order of seqs.
 fn in_order(told: &str) -> Vec<String> {
     let mut entries: Vec<String> = told.split(' ').map(String::from).collect();
     entries.sort_by_key(|entry| match entry.as_bytes()[0] {
@@ -417,7 +417,7 @@ fn in_order(told: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_gone_is_a_gap_however_it_went() {
+fn dropped_records_are_a_gap_however_they_were_dropped() {
     let server = Server::start();
     for (how, commands, expected) in GONE {
         server.run("DEL k");
@@ -425,7 +425,7 @@ fn what_is_gone_is_a_gap_however_it_went() {
         run_all(&server, "k", commands);
         let all = read(&server, "k 0");
         assert_eq!(all, in_order(expected).join(" "), "{how}");
-        // Whoever asks for events misses none, and no gap is told from behind its end.
+        // A follower of events misses none, and no gap is repeated after its end.
         assert_eq!(read(&server, "k 0 EVENTS"), "e2 e4 e6", "{how}");
         let gone = all.strip_prefix("g1-").and_then(|rest| rest.split(' ').next());
         let gone: i64 = gone.map_or(0, |to| to.parse().expect("a seq"));
@@ -454,7 +454,7 @@ fn trimmed_events_are_a_gap() {
     assert_eq!(read(&server, "k 0"), "g1-1 m2 e3 m4 e5 m6");
     assert_eq!(read(&server, "k 0 MESSAGES"), "m2 m4 m6");
     assert_eq!(read(&server, "k 0 EVENTS COUNT 1"), "g1-1 e3");
-    // One that is over the bound at once.
+    // An event that exceeds the bound at once.
     server.run("SESSION.CREATE none LIMIT event-maxlen 1");
     server.run("SESSION.EVENT ADD none pass");
     server.run("SESSION.EVENT ADD none pass");
@@ -471,12 +471,12 @@ fn what_age_hides_is_a_gap_at_once() {
     server.run(&format!("SESSION.APPEND k AT {now} JSON {{}}"));
     server.run(&format!("SESSION.EVENT ADD k pass AT {now}"));
     assert_eq!(read(&server, "k 0"), "g1-1 m2 e3");
-    // What passes while nobody writes: hidden, not yet freed.
+    // What expires while nothing is written: hidden, but not freed.
     server.run("SESSION.CREATE brief LIMIT event-ttl 1 LIMIT maxage 1000");
     server.run("SESSION.APPEND brief JSON {}");
     server.run("SESSION.EVENT ADD brief pass");
     server.run("SESSION.APPEND brief JSON {}");
-    // The newest exchange stays whatever its age; of events none does.
+    // The newest exchange is kept whatever its age; events are not.
     wait_until("they have passed", || read(&server, "brief 0") == "g1-2 m3");
     assert_eq!(read(&server, "brief 0 EVENTS"), "g1-2");
     assert_eq!(read(&server, "brief 0 MESSAGES"), "g1-1 m3");
@@ -503,7 +503,7 @@ fn gaps_survive_everything() {
         server.run("SESSION.EVENT ADD aged pass AT 1768384800000");
         server.run("SESSION.APPEND aged AT 1768384800000 JSON {} {}");
         assert_eq!(read(server, "aged 0"), "g1-2 m3");
-        // Recorded and gone within one step.
+        // Recorded and dropped in one step.
         for line in ["MULTI", "SESSION.APPEND gone JSON {}", "SESSION.POP gone", "EXEC"] {
             server.run(line);
         }
@@ -526,10 +526,10 @@ fn a_replica_tells_the_same() {
     }
 }
 
-// ---------------------------------------------------------------------- waiting
+// ---------------------------------------------------------------------- blocking
 
 #[test]
-fn a_waiting_reader_is_told_as_one_that_asks() {
+fn a_blocked_reader_gets_what_one_that_asks_later_gets() {
     let server = Server::start();
     for resp3 in [false, true] {
         server.run("DEL k");
@@ -549,7 +549,7 @@ fn a_waiting_reader_is_told_as_one_that_asks() {
                 "   4) '{\"seq\":1,\"timestamp\":\"2026-01-14T10:00:00.001Z\",\"type\":\"pass\"}'"
             )
         );
-        // And goes on with whatever it likes.
+        // The connection can then run other commands.
         assert_eq!(client.say("SESSION.READ k 1"), "(nil)");
         let mut client = start_waiting(&server, client, "SESSION.READ k $ BLOCK 0");
         server.run("SESSION.APPEND k JSON {}");
@@ -567,7 +567,7 @@ fn what_records_wakes() {
          return redis.call('SESSION.EVENT', 'ADD', keys[1], 'pass') end)\"",
     );
     for (commands, expected) in [
-        // The plain form, and everything else.
+        // The shortest form of the append, and other commands.
         ("SESSION.APPEND k JSON {}", "m2"),
         ("SESSION.APPEND k MSG user hi", "m2"),
         ("SESSION.APPEND k JSON {} {} {}", "m2 m3 m4"),
@@ -584,7 +584,7 @@ fn what_records_wakes() {
             "m2 e3",
         ),
         ("FCALL record 1 k", "e2"),
-        // All of it is there when they look, and what is gone by then is gone.
+        // They get everything that is there when they are served, and a gap for what was dropped by then.
         ("MULTI;SESSION.APPEND k JSON {};SESSION.POP k;EXEC", "g2-2"),
         ("MULTI;SESSION.APPEND k JSON {};SESSION.CLEAR k;SESSION.EVENT ADD k pass;EXEC", "g2-2 e3"),
         ("MULTI;SESSION.APPEND k JSON {};SELECT 3;SET k x;SELECT 0;EXEC", "m2"),
@@ -624,7 +624,7 @@ fn what_does_not_record_does_not_wake() {
         "PERSIST k",
         "TOUCH k",
         "DEBUG RELOAD",
-        // Refused, or for nobody.
+        // Refused commands, and commands on other keys.
         "SESSION.APPEND k IFVERSION 99 JSON {}",
         "SESSION.APPEND k JSON {} []",
         "SESSION.APPEND absent XX JSON {}",
@@ -637,14 +637,14 @@ fn what_does_not_record_does_not_wake() {
     }
     server.run("MULTI");
     server.run("SESSION.APPEND k JSON {}");
-    // Nor does what has not happened yet, or never will.
+    // Nor do commands in an open or discarded transaction.
     server.run("DISCARD");
     assert_waiting(&server, 2);
     server.run("SESSION.APPEND k DEDUP t JSON {}");
     assert_eq!(told(&reader.receive()), "m1");
     assert_eq!(told(&both.receive()), "m1");
     let mut reader = waiting(&server, "k 1 BLOCK 0");
-    // The same once more is nothing new.
+    // Repeating the same append records nothing.
     server.run("SESSION.APPEND k DEDUP t JSON {}");
     server.run("SESSION.REDACT k 1");
     server.run("SESSION.COMPACT k UPTO 1 MSG system s");
@@ -668,7 +668,7 @@ fn each_kind_wakes_its_own_readers() {
     server.run("SESSION.APPEND k JSON {}");
     assert_eq!(told(&messages.receive()), "m2");
     assert_waiting(&server, 1);
-    // What the others lost is no gap of theirs.
+    // Records of other kinds that were dropped are no gap for this reader.
     let mut messages = waiting(&server, "k 2 MESSAGES BLOCK 0");
     server.run("SESSION.APPEND k JSON {} {}");
     assert_eq!(told(&messages.receive()), "g3-3 m4");
@@ -767,15 +767,15 @@ fn time_runs_out_with_nil() {
     ] {
         for mut client in [server.client(), server.client().resp3()] {
             assert_eq!(client.run(&format!("SESSION.READ {rest}")), Value::Nil, "{rest}");
-            // The connection is whole, and the time is over for good.
+            // The connection still works, and the time-out does not fire again.
             assert_eq!(client.say("SESSION.LEN k"), "(integer) 1");
         }
     }
-    // Not before it is over.
+    // Not before the time-out.
     let start = std::time::Instant::now();
     assert_eq!(read(&server, "k 1 BLOCK 150"), "nil");
     assert!(start.elapsed() >= Duration::from_millis(149));
-    // A wait that something came into does not end twice.
+    // A reader that was served does not time out as well.
     let mut client = waiting(&server, "k 1 BLOCK 400");
     server.run("SESSION.APPEND k JSON {}");
     assert_eq!(told(&client.receive()), "m2");
@@ -806,14 +806,14 @@ fn a_missing_key_is_waited_for_until_something_is_recorded() {
     assert_waiting(&server, 1);
     server.run("SESSION.APPEND k JSON {}");
     assert_eq!(told(&readers[3].receive()), "m2");
-    // However far it comes at once: the new session's 1 to 3 are not those that were read.
+    // However many records it has: the new session's 1 to 3 are not those that were read.
     for seq in [1, 3, 4, 9] {
         server.run("DEL k");
         let mut reader = waiting(&server, &format!("k {seq} BLOCK 0 COUNT 2"));
         server.run("SESSION.APPEND k JSON {} {} {} {}");
         assert_eq!(told(&reader.receive()), "r m1 m2", "{seq}");
     }
-    // The command that makes the session records at once.
+    // The command that creates the session records something at once.
     let mut reader = waiting(&server, "made 0 BLOCK 0");
     server.run("SESSION.APPEND made JSON {} {}");
     assert_eq!(told(&reader.receive()), "m1 m2");
@@ -861,7 +861,7 @@ fn a_reader_on_a_replica_wakes() {
     }
 }
 
-/// As [`Server::wait_for`], for a replica of a replica and for the primary itself.
+/// Like [`Server::wait_for`], for a replica of a replica and for the primary itself.
 fn wait_until_it_has_all(server: &Server, primary: &Server) {
     wait_until("it has everything", || {
         let offset = |server: &Server| server.info_number("replication", "master_repl_offset");
@@ -878,7 +878,7 @@ fn a_reader_on_a_replica_goes_on_through_a_full_synchronisation_and_a_promotion(
     let mut same = waiting(&replica, "k $ BLOCK 0");
     let mut another = waiting(&replica, "other $ BLOCK 0");
     let mut new = waiting(&replica, "new 0 BLOCK 0");
-    // The replica misses what happens now and cannot be told but by a full synchronisation.
+    // The replica misses this and can get it only by a full synchronisation.
     for line in [
         "MULTI",
         "DEBUG CHANGE-REPL-ID",
@@ -899,7 +899,7 @@ fn a_reader_on_a_replica_goes_on_through_a_full_synchronisation_and_a_promotion(
     primary.run("SESSION.EVENT ADD other pass");
     primary.run("SESSION.EVENT ADD new pass");
     replica.wait_for(&primary);
-    // Whether loading wakes or the next record does is the server's matter; that nothing is missed is ours.
+    // Whether loading or the next record wakes the reader is up to the server; it must not miss anything.
     for (reader, key, expected) in [
         (&mut same, "k", "m3 e4"),
         (&mut another, "other", "r m1 m2 m3 e4"),
@@ -921,7 +921,7 @@ fn a_reader_on_a_replica_goes_on_through_a_full_synchronisation_and_a_promotion(
     assert_nobody_waits(&replica);
 }
 
-// ---------------------------------------------------------------------- where nobody may wait
+// ---------------------------------------------------------------------- where blocking is not allowed
 
 #[test]
 fn transactions_scripts_and_functions_are_answered_at_once() {
@@ -979,7 +979,7 @@ fn transactions_scripts_and_functions_are_answered_at_once() {
         (nil)
         "##,
     );
-    // A script in a transaction, and a reader that a script's write wakes after it.
+    // A script in a transaction, and a reader that is woken by a script's write after it.
     server.run("MULTI");
     server.run("EVAL \"return redis.call('SESSION.READ', KEYS[1], 2, 'BLOCK', 0)\" 1 k");
     assert_eq!(server.say("EXEC"), "1) (nil)");
@@ -991,9 +991,9 @@ fn transactions_scripts_and_functions_are_answered_at_once() {
     assert_nobody_waits(&server);
 }
 
-// ---------------------------------------------------------------------- the key goes, or another comes
+// ---------------------------------------------------------------------- deleted and replaced keys
 
-/// Everything that takes a session away or hides it, of the key `k`.
+/// Every way to remove or hide the session at key `k`.
 const AWAY: [&str; 8] = [
     "DEL k",
     "UNLINK k",
@@ -1022,7 +1022,7 @@ fn a_session_that_goes_leaves_its_readers_waiting() {
         server.run("SESSION.EVENT ADD k pass");
         assert_eq!(told(&read_on.receive()), "r e1", "{away}");
         assert_eq!(told(&from_now.receive()), "r e1", "{away}");
-        // Whoever had read nothing has nothing to forget.
+        // A reader that had read nothing needs no reset.
         server.run("DEL empty");
         server.run("SESSION.CREATE empty");
         let mut reader = waiting(&server, "empty 0 BLOCK 0");
@@ -1031,7 +1031,7 @@ fn a_session_that_goes_leaves_its_readers_waiting() {
         assert_eq!(told(&reader.receive()), "m1", "{away}");
         assert_nobody_waits(&server);
     }
-    // Its time ends as it would have.
+    // Its time-out does not change.
     server.run("SESSION.APPEND k JSON {}");
     let mut reader = waiting(&server, "k $ BLOCK 300");
     server.run("DEL k");
@@ -1058,14 +1058,14 @@ fn a_session_that_expires_leaves_its_readers_waiting() {
         assert_waiting(&server, 1);
         server.run("SESSION.APPEND k JSON {}");
         assert_eq!(told(&reader.receive()), "r m1");
-        // Expired, and found out only by the writer that makes the next.
+        // Expired, but noticed only by the write that creates the next session.
         let mut reader = waiting(&server, "k 1 BLOCK 0");
         let expires_at_ms = now_ms() + 2;
         server.run(&format!("PEXPIREAT k {expires_at_ms}"));
         wait_until("it has expired", || now_ms() > expires_at_ms);
         server.run("SESSION.EVENT ADD k pass");
         assert_eq!(told(&reader.receive()), "r e1");
-        // Recorded with an expiry that is over by then: there is nothing to tell any more.
+        // Recorded with an expiry in the past: there is nothing to read any more.
         let (mut reader, id) = waiting_with_id(&server, "k 1 BLOCK 0");
         server.run("SESSION.APPEND k PXAT 1 JSON {}");
         assert_waiting(&server, 1);
@@ -1106,7 +1106,7 @@ fn another_type_at_the_key_leaves_readers_waiting() {
 }
 
 #[test]
-fn a_session_that_comes_back_is_gone_on_with() {
+fn a_reader_continues_with_a_session_that_comes_back() {
     let server = Server::start();
     for (away, back) in [
         ("RENAME k away", "RENAME away k"),
@@ -1124,7 +1124,7 @@ fn a_session_that_comes_back_is_gone_on_with() {
         }
         server.run("SESSION.APPEND k JSON {}");
         assert_eq!(told(&reader.receive()), "m3", "{away}");
-        // What it recorded elsewhere comes with it.
+        // What was recorded elsewhere comes with the session.
         let mut reader = waiting(&server, "k 3 BLOCK 0");
         server.run("RENAME k away");
         server.run("SESSION.EVENT ADD away pass");
@@ -1135,7 +1135,7 @@ fn a_session_that_comes_back_is_gone_on_with() {
     assert_nobody_waits(&server);
 }
 
-/// What brings a value from `from` to the missing key `to`; `RESTORE` is `restore`.
+/// Ways to move or copy a value from `from` to the missing key `to`; `RESTORE` is `restore`.
 const BRINGS: [&str; 5] = ["RENAME from to", "COPY from to", "restore", "move", "swapdb"];
 
 fn bring(server: &Server, how: &str, from: &str, to: &str) {
@@ -1179,7 +1179,7 @@ fn a_session_that_comes_to_a_missing_key_is_served_as_a_stream_is() {
         bring(&server, how, "nothing", "unheard");
         assert_waiting(&server, 4);
         for (from, to) in [("x", "stream"), ("s", "session")] {
-            // A swap takes the other along, and is undone first.
+            // A swap exchanges both, and is undone first.
             if how == "swapdb" {
                 server.run("SWAPDB 0 1");
             }
@@ -1193,7 +1193,7 @@ fn a_session_that_comes_to_a_missing_key_is_served_as_a_stream_is() {
         assert_eq!(streamed.len(), 4);
         assert_eq!(told(&reader.receive()), streamed.join(" "), "{how}");
         assert_eq!(told(&from_now.receive()), "m1 m2", "{how}");
-        // Nobody can say whether this is the session that was read up to 2.
+        // It cannot be known whether this is the session that was read up to 2.
         assert_eq!(told(&has_read.receive()), "r m1 m2 m3 m4", "{how}");
         assert_still_waits(&server, &mut in_vain, id);
     }
@@ -1205,7 +1205,7 @@ fn another_session_over_the_key_is_a_reset() {
     let server = Server::start();
     for how in ["RENAME from to", "COPY from to REPLACE", "restore", "swapdb"] {
         server.run("FLUSHALL");
-        // Shorter, as long, longer than what was read, and with nothing in it.
+        // Shorter than what was read, as long, longer, and empty.
         for (bodies, expected) in [
             ("{}", "r m1"),
             ("{} {}", "r m1 m2"),
@@ -1232,7 +1232,7 @@ fn another_session_over_the_key_is_a_reset() {
             assert_eq!(told(&counted.receive()), "r m1", "{how}");
         }
     }
-    // The same in one step with the deletion.
+    // The same in one transaction with the deletion.
     server.run("SESSION.APPEND k JSON {} {}");
     let mut reader = waiting(&server, "k $ BLOCK 0");
     for line in [
@@ -1254,7 +1254,7 @@ fn another_session_over_the_key_is_a_reset() {
     assert_nobody_waits(&server);
 }
 
-// ---------------------------------------------------------------------- the ends of a wait
+// ---------------------------------------------------------------------- ways to end blocking
 
 #[test]
 fn a_wait_ends_by_client_unblock() {
@@ -1295,12 +1295,12 @@ fn a_wait_ends_with_its_connection() {
         assert_waiting(&server, 10);
         drop(readers);
         assert_nobody_waits(&server);
-        // By somebody else.
+        // By another client.
         let (mut reader, id) = waiting_with_id(&server, &format!("{key} 1 BLOCK 0"));
         server.run(&format!("CLIENT KILL ID {id}"));
         reader.try_receive().expect_err("a closed connection");
         assert_nobody_waits(&server);
-        // By the end of its user.
+        // By deleting its user.
         let mut reader = user(&server, "~* +@all");
         let id = client_id(&mut reader);
         let mut reader = start_waiting(&server, reader, &format!("SESSION.READ {key} 1 BLOCK 0"));
@@ -1309,7 +1309,7 @@ fn a_wait_ends_with_its_connection() {
         assert_eq!(server.say(&format!("CLIENT UNBLOCK {id}")), "(integer) 0");
         assert_nobody_waits(&server);
     }
-    // Killed within the very transaction that wakes it.
+    // Killed within the transaction that wakes it.
     let (mut killed, id) = waiting_with_id(&server, "k $ BLOCK 0");
     let mut other = waiting(&server, "k $ BLOCK 0");
     server.run("MULTI");
@@ -1318,7 +1318,7 @@ fn a_wait_ends_with_its_connection() {
     server.run("EXEC");
     killed.try_receive().expect_err("a closed connection");
     assert_eq!(told(&other.receive()), "m2");
-    // Unblocked there: one of both, not both.
+    // Unblocked in that transaction: it gets one reply, not two.
     let (mut unblocked, id) = waiting_with_id(&server, "k $ BLOCK 0");
     server.run("MULTI");
     server.run("SESSION.APPEND k JSON {}");
@@ -1370,7 +1370,7 @@ fn a_demotion_ends_a_wait_as_it_ends_xreads() {
         reader.try_receive().expect_err("a closed connection");
     }
     assert_nobody_waits(&server);
-    // The followers come again, to what is a replica now.
+    // The followers reconnect, to a server that is a replica now.
     server.wait_for(&other);
     let mut reader = waiting(&server, "k 1 BLOCK 0");
     other.run("SESSION.APPEND k JSON {}");
@@ -1381,7 +1381,7 @@ fn a_demotion_ends_a_wait_as_it_ends_xreads() {
 #[test]
 fn a_failover_ends_a_wait_as_it_ends_xreads() {
     let (primary, replica) = (Server::start(), Server::start());
-    // What it is to be reached by as a primary, which it announces.
+    // The address that it announces as a primary.
     replica.port();
     primary.run("SESSION.APPEND k JSON {}");
     replica.replicate(&primary);
@@ -1449,7 +1449,7 @@ fn a_pause_of_writes_is_waited_out() {
 
 // ---------------------------------------------------------------------- followers under load
 
-/// What one follower was told.
+/// What one follower received.
 #[derive(Default)]
 struct Followed {
     last_seq: i64,
@@ -1478,7 +1478,7 @@ impl Followed {
                 other => panic!("kind {other}"),
             }
         }
-        // The last entry says how far this reply goes: a gap's end, if nothing follows.
+        // The last entry shows how far this reply goes: the end of a gap, if nothing follows it.
         let last = items(reply).last().map(|told| int(&items(told)[0]));
         self.last_seq = last.expect("an entry");
     }
@@ -1536,7 +1536,7 @@ fn a_hundred_followers_miss_nothing_silently_while_a_hundred_writers_write() {
                         let seq = followed.last_seq;
                         let line = format!("SESSION.READ k {seq} COUNT {count} BLOCK {block_ms}{kinds}");
                         match random.below(12) {
-                            // Killed while it waits, or before it hears what it was told.
+                            // Killed while it is blocked, or before it reads its reply.
                             0 => {
                                 client.send(&talk::split(&line));
                                 client = server.client();
@@ -1545,7 +1545,7 @@ fn a_hundred_followers_miss_nothing_silently_while_a_hundred_writers_write() {
                                 let id = client_id(&mut client);
                                 client.send(&talk::split(&line));
                                 server.client().run(&format!("CLIENT KILL TYPE normal ID {id}"));
-                                // It may have been told before.
+                                // It may have received this before.
                                 if let Ok(reply @ Value::Array(_)) = client.try_receive() {
                                     followed.hear(&reply);
                                 }
@@ -1572,7 +1572,7 @@ fn a_hundred_followers_miss_nothing_silently_while_a_hundred_writers_write() {
             recorded.extend(writer.join().expect("a writer ends"));
         }
         assert_eq!(recorded.len() as i64, RECORDED);
-        // What ends the followers, whatever they follow.
+        // A record that ends the followers, whatever they follow.
         server.run(r#"SESSION.APPEND k JSON '{"content":"end"}'"#);
         server.run("SESSION.EVENT ADD k pass AGENT end");
         recorded.insert(RECORDED + 1, ("message".into(), "end".into()));
@@ -1690,7 +1690,7 @@ fn asking_last_seq(client: &mut Client) -> i64 {
     int(&entry(&client.run("SESSION.INFO k"), "last_seq"))
 }
 
-// ---------------------------------------------------------------------- what the server knows of it
+// ---------------------------------------------------------------------- commands and statistics of the server
 
 #[test]
 fn access_goes_by_key_and_category() {
@@ -1735,7 +1735,7 @@ fn access_goes_by_key_and_category() {
 }
 
 #[test]
-fn what_is_forbidden_meanwhile_is_not_told() {
+fn a_blocked_reader_gets_nothing_after_its_permission_is_revoked() {
     let server = Server::start();
     for (rules, withdrawn) in [
         ("~* +@all", "resetkeys"),
@@ -1748,13 +1748,13 @@ fn what_is_forbidden_meanwhile_is_not_told() {
         let id = client_id(&mut reader);
         let mut reader = start_waiting(&server, reader, "SESSION.READ k 0 BLOCK 0");
         server.run(&format!("ACL SETUSER alice {withdrawn}"));
-        // By itself that ends no wait.
+        // That alone does not unblock.
         assert_waiting(&server, 1);
         server.run("SESSION.APPEND k JSON {}");
         let reply = talk::render(&reader.receive());
         assert!(reply.starts_with("(error) NOPERM "), "{withdrawn}: {reply}");
         assert_eq!(server.say(&format!("CLIENT UNBLOCK {id}")), "(integer) 0");
-        // Given back in time, it is as if nothing had been.
+        // If the permission is restored in time, there is no effect.
         let reader = user(&server, rules);
         let mut reader = start_waiting(&server, reader, "SESSION.READ k 1 BLOCK 0");
         server.run(&format!("ACL SETUSER alice {withdrawn}"));

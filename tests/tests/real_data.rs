@@ -1,8 +1,8 @@
-//! Real conversations, when they lie beside the project.
+//! Recorded conversations, if they are available beside the project.
 
 use redis_session_tests::{module, Options, Server};
 
-/// The bodies of each conversation as JSON texts; none when the file is not there.
+/// Returns the bodies of each conversation as JSON texts; none if the file does not exist.
 pub fn conversations() -> Option<Vec<Vec<String>>> {
     let path = module::project_root().join("../shared/data/airline-conversations.jsonl");
     let Ok(file) = std::fs::read_to_string(&path) else {

@@ -1,4 +1,4 @@
-//! The replication stream carries facts: nothing in it is judged again, nothing is taken from the replica's clock,
+//! The replication stream contains facts: replicas enforce no limits or guards again, and take nothing from their own clock,
 //! random source or settings.
 
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use redis_session_tests::journal::line;
 use redis_session_tests::table::assert_examples;
 use redis_session_tests::{now_ms, oracle, talk, wait_until, Options, Server};
 
-/// What every scenario's last command propagates, literally. `<t>` is the primary's clock, `<t+n>` a time that many milliseconds
+/// What the last command of every scenario propagates, literally. `<t>` is the primary's clock, `<t+n>` a time that many milliseconds
 /// later, `<id>` a fresh UUID, `<limits>` the default limits.
 const PROPAGATED: &[(&str, &[&str])] = &[
     ("create", &["SESSION.CREATE create ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>"]),
@@ -22,7 +22,7 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ("create-px", &["SESSION.CREATE create-px ID <id> <limits> AT <t> PX 1000000 PXAT <t+1000000>"]),
     ("create-pxat", &["SESSION.CREATE create-pxat ID <id> <limits> AT <t> PX 604800000 PXAT 4102444800000"]),
     ("create-persist", &["SESSION.CREATE create-persist ID <id> <limits> AT <t> PERSIST"]),
-    // A ttl and no expiry.
+    // A ttl without an expiry.
     ("create-keepttl", &["SESSION.CREATE create-keepttl ID <id> <limits> AT <t> PX 604800000"]),
     ("create-ifversion", &["SESSION.CREATE create-ifversion ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>"]),
     ("index-create", &["SESSION.CREATE index-create INDEX index-create-i ID <id> <limits> AT <t> PX 604800000 PXAT <t+604800000>"]),
@@ -32,7 +32,7 @@ const PROPAGATED: &[(&str, &[&str])] = &[
              AT 5000 NOW <t> PX 1000000 PXAT <t+1000000>"#],
     ),
     ("index-create-known", &[]),
-    // Whoever follows finds in the alias what has to make way.
+    // The alias tells replicas which entry to remove.
     (
         "index-create-displaces",
         &["SESSION.CREATE index-create-displaces INDEX index-create-displaces-i ALIAS a ID <id> <limits>
@@ -58,7 +58,7 @@ const PROPAGATED: &[(&str, &[&str])] = &[
         "index-add-prunes",
         &["SESSION.INDEX ADD index-add-prunes-i index-add-prunes ALIAS b PRUNED 1 0190a8b4-6d2e-7c3a-9f10-123456789abc"],
     ),
-    // Implicit creation: the expiry is the creation's.
+    // Implicit creation: the expiry is that of the creation.
     (
         "append-creates-msg",
         &[
@@ -405,7 +405,7 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ("anchor-same", &[]),
     ("anchor-same-but-age", &["SESSION.ANCHOR ADD anchor-same-but-age s1 MAXLEN 5 MAXAGE 1000 AT 4102444800000 NOW <t>"]),
     ("anchor-too-old", &[]),
-    // It is not kept, but the age bound that reads go by is.
+    // The anchor is not kept, but the age bound for reads is.
     (
         "anchor-too-old-for-another",
         &["SESSION.ANCHOR ADD anchor-too-old-for-another s2 MAXLEN 5 MAXAGE 604800000 AT 5000 NOW <t>"],
@@ -501,7 +501,7 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ),
     ("fork-replace", &["SESSION.FORK fork-replace fork-replace-fork ID <id> REPLACE AT <t> PX 604800000 PXAT 4102444800000"]),
     ("fork-replace-string", &["SESSION.FORK fork-replace-string fork-replace-string-fork ID <id> REPLACE AT <t> PERSIST"]),
-    // A ttl and no expiry.
+    // A ttl without an expiry.
     ("fork-keepttl", &["SESSION.FORK fork-keepttl fork-keepttl-fork ID <id> AT <t> PX 604800000"]),
     ("fork-closed", &["SESSION.FORK fork-closed fork-closed-fork ID <id> AT <t> PX 604800000 PXAT <t+604800000>"]),
     ("fork-then-append", &["SESSION.APPEND fork-then-append-fork AT <t> PXAT <t+604800000> MSG user there"]),
@@ -518,7 +518,7 @@ const PROPAGATED: &[(&str, &[&str])] = &[
     ("migrate-string", &["SESSION.MIGRATE migrate-string FORMAT context ID <id> MAXLEN 20 <carried> AT <t> PERSIST"]),
     ("migrate-dryrun", &[]),
     ("migrate-known", &[]),
-    // Sources are gone, and so is the session.
+    // The sources are deleted, and so is the session.
     ("migrate-past", &["MULTI", "DEL migrate-past-l", "DEL migrate-past", "EXEC"]),
     (
         "auto-append",
@@ -609,7 +609,7 @@ const DEFAULT_LIMITS: &str =
 
 const FAR_MS: i64 = 4_102_444_800_000;
 
-/// Whether a propagated command is the expected one, for some reading of the clock within the given range.
+/// Returns whether a propagated command is the expected one, for some value of the clock within the given range.
 fn is_literally(expected: &str, command: &[Vec<u8>], clock_ms: &RangeInclusive<i64>) -> bool {
     let deep = format!(r#"'{{"impacts":{{"d":{}{}}}}}'"#, "[".repeat(127), "]".repeat(127));
     let carried = &DEFAULT_LIMITS[DEFAULT_LIMITS.find("LIMIT dedup-window").unwrap_or_default()..];
@@ -623,7 +623,7 @@ fn is_literally(expected: &str, command: &[Vec<u8>], clock_ms: &RangeInclusive<i
         && expected.iter().zip(command).all(|(pattern, word)| {
             let later_ms = match std::str::from_utf8(pattern) {
                 Ok("<id>") => return word.len() == 36,
-                // What remains of an expiry that is given.
+                // The remaining time of a given expiry.
                 Ok("<far-t>") => return t.is_some_and(|t: i64| word == (FAR_MS - t).to_string().as_bytes()),
                 Ok("<t>") => 0,
                 Ok(text) => match text.strip_prefix("<t+").and_then(|rest| rest.strip_suffix('>')) {
@@ -770,7 +770,7 @@ fn an_expiry_in_the_past_propagates_a_deletion() {
         server.run("SESSION.APPEND k2 MSG user hi");
         server.run(command);
     }
-    // What a fork that is gone at once was made of stays.
+    // The source of a fork that is deleted at once is kept.
     assert_eq!(server.say("DEL k2"), "(integer) 1");
     assert_eq!(server.say("EXISTS k new k2"), "(integer) 0");
     server.restart();

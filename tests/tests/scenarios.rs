@@ -1,5 +1,5 @@
 //! Every writing command in every form that matters to replication and persistence: `KEY` is the scenario's own key, the last
-//! command is the one in question.
+//! command is the one under test.
 
 use redis_session_tests::table::assert_examples;
 use redis_session_tests::{now_ms, Server};
@@ -10,7 +10,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Plays the commands; the last in `act`, so that it can be watched.
+    /// Runs the commands; the last one in `act`, so that its effects can be recorded.
     pub fn play(&self, server: &Server, act: impl FnOnce(&str)) {
         let (last, before) = self.commands.split_last().expect("a command");
         for command in before {
@@ -26,7 +26,7 @@ const LIST: &str =
 const LIST_BESIDE: &str = r#"RPUSH KEY-l '{"role":"user","content":"a"}' "\xff""#;
 const FAR: &str = "4102444800000";
 
-/// The scenarios, where every write of the running module is in question in one.
+/// The scenarios; each write of the running module is the last command of one.
 pub fn of_every_write(server: &Server) -> Vec<Scenario> {
     let scenarios = all();
     let commands = server.commands();
@@ -953,7 +953,7 @@ pub fn all() -> Vec<Scenario> {
     scenarios
 }
 
-/// Keys that the server's own commands and long histories make: persistence has to bear them, but no command is in question.
+/// Keys made by the server's own commands and by long histories: persistence must handle them, but no command is under test.
 pub fn set_up_others(server: &Server) {
     let long = |key: &[u8], count: usize| {
         server.call(&[&b"SESSION.CREATE"[..], key, b"LIMIT", b"maxlen", b"0"]);
@@ -1063,7 +1063,7 @@ pub fn set_up_others(server: &Server) {
         b"ALIAS",
         &[b'x'; 255],
     ]);
-    // Checkpoints that share most of their history with the session, some of it, and none any more.
+    // Checkpoints that share most of their history with the session, some of it, and none of it.
     long(b"checkpoints", 150);
     for n in 0..5 {
         for _ in 0..60 {
@@ -1092,12 +1092,12 @@ pub fn set_up_others(server: &Server) {
     server.run("SESSION.APPEND long-copied MSG user only-here");
     server.run("SESSION.APPEND renamed-from MSG user hi");
     server.run("RENAME renamed-from renamed");
-    // What the age has passed before the last write is freed by it, on the primary's clock.
+    // The last write frees what has expired before it, by the primary's clock.
     server.run("SESSION.CREATE aged LIMIT maxage 60000");
     for age_ms in [90_000, 70_000, 1000] {
         server.run(&format!("SESSION.APPEND aged AT {} JSON {{}}", now_ms() - age_ms));
     }
-    // A body larger than a chunk, and larger than what other servers would accept from a client.
+    // A body larger than a chunk, and larger than other servers would accept from a client.
     server.call(&[
         "SESSION.APPEND",
         "large",

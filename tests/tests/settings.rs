@@ -2,7 +2,7 @@
 
 use redis_session_tests::{text, Options, Server, Value};
 
-/// Each setting, its default, another good value, bad ones.
+/// Each setting, its default, another valid value, invalid ones.
 const SETTINGS: [(&str, &str, &str, &[&str]); 15] = [
     ("default-maxlen", "20", "50", &["-1", "x", "4294967296", ""]),
     ("default-ttl", "604800", "0", &["-1", "x", "99999999999999999999"]),
@@ -54,7 +54,7 @@ fn every_setting_has_its_default_and_refuses_nonsense() {
     for value in ["off", "events", "all"] {
         server.run(&format!("CONFIG SET session.publish {value}"));
     }
-    // All or nothing, as with any setting.
+    // All or nothing, as for any setting.
     assert!(server
         .say("CONFIG SET session.default-maxlen 3 session.default-ttl x")
         .starts_with("(error)"));
@@ -72,7 +72,7 @@ fn the_file_sets_them_before_the_module_is_loaded() {
     for (name, _, other, _) in SETTINGS {
         assert_eq!(get(&server, name), other, "{name}");
     }
-    // And CONFIG REWRITE writes them back.
+    // And CONFIG REWRITE writes them.
     server.run("CONFIG SET session.default-maxlen 33");
     server.run("CONFIG REWRITE");
     server.keep_rewritten_config();
@@ -144,7 +144,7 @@ fn the_shipped_file_starts_a_server() {
 #[test]
 fn module_list_names_it() {
     let server = Server::start();
-    // Some servers bring modules of their own.
+    // Some servers have modules of their own.
     let modules = redis_session_tests::items(&server.run("MODULE LIST"));
     let names = modules.iter().map(|module| redis_session_tests::entry(module, "name"));
     let own = Value::BulkString(b"session".to_vec());

@@ -1,4 +1,4 @@
-//! The server around a session: transactions, scripts, memory, access, documentation, notifications, counters.
+//! Integration with the server: transactions, scripts, memory, access control, documentation, notifications, counters.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -126,15 +126,15 @@ fn out_of_memory_refuses_what_grows_and_allows_what_shrinks() {
         server.run(allowed);
     }
     server.run("CONFIG SET maxmemory 0");
-    // Eviction by the server takes sessions as it takes any key.
+    // The server evicts sessions like any other key.
     server.run("SESSION.APPEND k MSG user hi");
     server.run("CONFIG SET maxmemory 1 maxmemory-policy allkeys-lru");
     server.attempt("SESSION.APPEND other MSG user hi");
     redis_session_tests::wait_until("the session is evicted", || server.say("EXISTS k") == "(integer) 0");
 }
 
-/// What the contract says of each command: its flags, where its keys are (first, last, step), its option words; `{w}` stands for those
-/// that every write of a session has.
+/// The contract of each command: its flags, the positions of its keys (first, last, step), its option words; `{w}` stands for those
+/// of every write of a session.
 const COMMANDS: [(&str, &str, [i64; 3], &str); 50] = [
     ("SESSION.AGENT HANDOFF", "write denyoom fast", [2, 2, 1], "NOTE {w}"),
     ("SESSION.AGENT HELP", "fast", [0, 0, 0], ""),
@@ -265,7 +265,7 @@ const COMMANDS: [(&str, &str, [i64; 3], &str); 50] = [
 
 const WRITE_OPTIONS: &str = "IFVERSION LEASE AT EX PX PXAT PERSIST KEEPTTL";
 
-/// The row of each command that the module has.
+/// Returns the row of each command that the module has.
 fn listed(server: &Server) -> Vec<(Command, [i64; 3], BTreeSet<&'static str>, String)> {
     let commands = server.commands();
     let names: BTreeSet<&str> = commands.iter().map(|command| command.name.as_str()).collect();
@@ -368,7 +368,7 @@ fn command_getkeys_finds_the_key() {
     }
 }
 
-/// A connection as a user with these rules.
+/// Opens a connection as a user with these rules.
 pub fn user(server: &Server, rules: &str) -> Client {
     server.run(&format!("ACL SETUSER alice reset on nopass {rules}"));
     let mut client = server.client();
@@ -703,7 +703,7 @@ fn client_libraries_read_the_replies() {
 
 #[test]
 fn a_cluster_node_serves_sessions() {
-    // The cluster's own port is this one plus 10,000, which has to exist.
+    // The port of the cluster bus is this one plus 10,000, which must be a valid port.
     let port = 20_000 + std::process::id() % 10_000;
     let options = Server::with("cluster-enabled", "yes").config("port", port);
     let Ok(server) = options.try_start() else {

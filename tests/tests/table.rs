@@ -1,14 +1,14 @@
-//! The tests themselves, held against the command table of the running module: no command without a test that says it.
+//! Checks the tests against the command table of the running module: each command must be run by a test.
 
 use std::fs;
 
 use redis_session_tests::module::project_root;
 use redis_session_tests::Server;
 
-/// What says nothing by hand: this file, and the sentences that are generated.
+/// Files without handwritten commands: this one, and the generated sentences.
 const GENERATED: [&str; 2] = ["table.rs", "grammar.rs"];
 
-/// The text of every string literal of a Rust source, comments left out.
+/// Returns the text of every string literal of a Rust source, without comments.
 fn literals(source: &str) -> Vec<String> {
     let mut literals = Vec::new();
     let mut rest = source;
@@ -37,7 +37,7 @@ fn literals(source: &str) -> Vec<String> {
             literals.push(body[..end].to_owned());
             rest = &body[end + 1..];
         } else {
-            // A word's `r` opens no raw string.
+            // An `r` at the end of a word opens no raw string.
             let word = rest
                 .find(|char: char| !(char.is_alphanumeric() || char == '_'))
                 .unwrap_or(rest.len());
@@ -52,7 +52,7 @@ fn literals(source: &str) -> Vec<String> {
     literals
 }
 
-/// Of `r#"`: how long it is, and how many hashes it has.
+/// Parses the opening of `r#"`: its length, and its number of hashes.
 fn raw_opening(text: &str) -> Option<(usize, usize)> {
     let prefix = if text.starts_with("br") { 2 } else { 1 };
     let behind = text.strip_prefix("br").or(text.strip_prefix('r'))?;
@@ -62,7 +62,7 @@ fn raw_opening(text: &str) -> Option<(usize, usize)> {
         .then_some((prefix + hashes + 1, hashes))
 }
 
-/// The lines that a literal sends: those of a conversation, or the whole of it where it is a command.
+/// Returns the lines that a literal sends: those of a conversation, or the whole literal if it is a command.
 fn sent(literal: &str) -> impl Iterator<Item = &str> {
     literal
         .lines()

@@ -1,4 +1,4 @@
-//! Time to live: what sets it, what slides it, what leaves it alone.
+//! Time to live: what sets the expiry, what slides it, what leaves it unchanged.
 
 use redis_session_tests::{now_ms, wait_until, Server};
 
@@ -10,7 +10,7 @@ fn assert_expires_in(server: &Server, key: &str, before_ms: i64, ttl_ms: i64) {
     assert!(range.contains(&expires_at_ms), "{expires_at_ms} is not in {range:?}");
 }
 
-/// Lets the clock move on, so that a slide can be told from none.
+/// Waits until the clock has moved on, so that a slide can be detected.
 fn tick() {
     let start = now_ms();
     wait_until("the clock ticks", || now_ms() > start + 2);
@@ -52,7 +52,7 @@ fn the_options_of_every_write_set_the_expiry() {
         let before = now_ms();
         set("EX 100");
         assert_expires_in(&server, "k", before, 100_000);
-        // The ttl is the session's from now on.
+        // The ttl belongs to the session from now on.
         tick();
         let before = now_ms();
         refill();
@@ -60,7 +60,7 @@ fn the_options_of_every_write_set_the_expiry() {
         let before = now_ms();
         set("PX 50000");
         assert_expires_in(&server, "k", before, 50_000);
-        // PXAT is this expiry only: the next write slides by the ttl again.
+        // PXAT sets the present expiry only: the next write slides by the ttl again.
         refill();
         set("PXAT 4102444800000");
         assert_eq!(server.expires_at_ms(b"k"), 4_102_444_800_000, "{write}");
@@ -81,7 +81,7 @@ fn the_options_of_every_write_set_the_expiry() {
         let before = now_ms();
         set("EX 7");
         assert_expires_in(&server, "k", before, 7000);
-        // An expiry that has passed deletes.
+        // A past expiry deletes.
         refill();
         set("PXAT 1000");
         assert_eq!(server.say("EXISTS k"), "(integer) 0", "{write}");
@@ -116,20 +116,20 @@ fn creation_takes_every_kind_of_expiry() {
     assert!(expires_at_ms == -2 || (before + 100..=now_ms() + 100).contains(&expires_at_ms));
     server.run("SESSION.CREATE pxat PXAT 4102444800000");
     assert_eq!(server.expires_at_ms(b"pxat"), 4_102_444_800_000);
-    // PXAT leaves the default ttl in place for the next write.
+    // PXAT keeps the default ttl for the next write.
     let before = now_ms();
     server.run("SESSION.APPEND pxat MSG user hi");
     assert_expires_in(&server, "pxat", before, 604_800_000);
     server.run("SESSION.CREATE persist PERSIST");
     assert_eq!(server.expires_at_ms(b"persist"), -1);
-    // KEEPTTL at creation: no expiry, and so nothing to slide.
+    // KEEPTTL at creation: no expiry, so nothing slides.
     server.run("SESSION.CREATE keep KEEPTTL");
     assert_eq!(server.expires_at_ms(b"keep"), -1);
     server.run("SESSION.APPEND keep MSG user hi");
     assert_eq!(server.expires_at_ms(b"keep"), -1);
     server.run("SESSION.APPEND keep2 KEEPTTL MSG user hi");
     assert_eq!(server.expires_at_ms(b"keep2"), -1);
-    // A PXAT in the past: nothing is left.
+    // A PXAT in the past: the key is deleted.
     server.run("SESSION.APPEND past PXAT 1000 MSG user hi");
     assert_eq!(server.say("EXISTS past"), "(integer) 0");
     server.run("SESSION.CREATE past PXAT 1000");
@@ -141,7 +141,7 @@ fn a_default_ttl_of_nought_is_none() {
     let server = Server::with("session.default-ttl", 0).start();
     server.run("SESSION.APPEND k MSG user hi");
     assert_eq!(server.expires_at_ms(b"k"), -1);
-    // With ttl 0 a slide leaves the expiry alone.
+    // With ttl 0 a slide leaves the expiry unchanged.
     server.run("EXPIRE k 1000");
     let expires_at_ms = server.expires_at_ms(b"k");
     tick();

@@ -236,7 +236,7 @@ fn what_maxage_has_passed_goes_with_the_write() {
     assert_eq!(server.seqs("k"), [2, 3]);
     server.run(r#"SESSION.WINDOW k MAXAGE 300000"#);
     assert_eq!(server.seqs("k"), [3]);
-    // The newest stays, however old it is.
+    // The newest is kept, however old it is.
     server.run(r#"SESSION.CREATE old LIMIT maxage 1000"#);
     server.run(r#"SESSION.APPEND old AT 5000 JSON '{"n":1}'"#);
     assert_eq!(server.seqs("old"), [1]);
@@ -268,7 +268,7 @@ fn what_maxage_has_passed_is_hidden_at_once_and_freed_at_the_next_write() {
     let server = Server::start();
     server.run("SESSION.CREATE k LIMIT maxage 3000");
     let start = now_ms();
-    // The first will be too old three seconds from its time, the second not for hours.
+    // The first expires three seconds from its time, the second only after hours.
     server.run(&format!(
         r#"SESSION.APPEND k AT {} JSON '{{"role":"user","n":1}}'"#,
         start - 2000
@@ -295,14 +295,14 @@ fn what_maxage_has_passed_is_hidden_at_once_and_freed_at_the_next_write() {
     assert_eq!(items(&redis_session_tests::entry(&context, "messages")).len(), 1);
     assert_eq!(int(&redis_session_tests::entry(&context, "omitted")), 0);
     assert_eq!(server.version_of("k"), version, "hiding is no write");
-    // What fell out is what the next write frees: a summariser gets it.
+    // The next write frees what has expired, and with EVICTED returns it, for a summariser.
     assert_eq!(
         server.say(r#"SESSION.APPEND k EVICTED JSON '{"n":3}'"#),
         "1) (integer) 3\n2) 1) '{\"role\":\"user\",\"n\":1}'"
     );
 }
 
-/// The window as the contract words it, on plain vectors.
+/// A model of the window as the contract defines it, on plain vectors.
 #[derive(Default)]
 struct Model {
     messages: Vec<Message>,
@@ -339,7 +339,7 @@ impl Model {
         (0..self.messages.len()).map(exchange).collect()
     }
 
-    /// Evicts what the bounds demand; the seqs that went.
+    /// Evicts as the bounds require; returns the evicted seqs.
     fn trim(&mut self) -> Vec<i64> {
         let mut gone = Vec::new();
         loop {
@@ -383,7 +383,7 @@ impl Model {
         gone
     }
 
-    /// The bodies that a context of these bounds holds; 0 is no bound.
+    /// Returns the bodies that a context with these bounds contains; 0 is no bound.
     fn context(&self, maxlen: u64, maxtokens: u64) -> Vec<String> {
         let exchanges = self.exchanges();
         let of = |exchange: i64| {
@@ -407,7 +407,7 @@ impl Model {
         let newest = loose.last().copied();
         loose.sort();
         loose.dedup();
-        // From the newest back; the one that holds the newest message comes first, wherever it stands.
+        // From the newest backwards; the one that holds the newest message comes first, wherever it begins.
         loose.retain(|exchange| Some(*exchange) != newest);
         loose.extend(newest);
         for exchange in loose.into_iter().rev() {

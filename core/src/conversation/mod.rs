@@ -15,7 +15,7 @@
 //!
 //! Eviction has a fast path that reads only the front of `main`. It applies if the exchanges there are contiguous, as in almost every
 //! conversation. Everything else (agents whose exchanges interleave, ages, pins on tool messages) is decided by
-//! [`Messages::evict_by_survey`], which walks all headers.
+//! `Messages::evict_by_survey`, which walks all headers.
 
 mod append;
 mod edit;

@@ -6,7 +6,7 @@ use crate::session::Creation;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What a directory has to say, as a list in the order of registration.
+/// A model of a directory: a list in the order of registration.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     id: u128,
@@ -21,7 +21,7 @@ enum Step {
     Register(u128, u8, i64, Option<(u8, bool)>),
     Rename(u128, u8, bool),
     Remove(u128),
-    /// So many visits; sessions with this bit set in the mask are dead.
+    /// Number of visits; sessions with this bit set in the mask are dead.
     Prune(usize, u32),
     Reload,
 }
@@ -41,7 +41,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..50)
 }
 
-/// Keys that are no text too, and an empty one.
+/// Keys, including an empty one and ones that are not UTF-8.
 fn key_of(number: u8) -> Vec<u8> {
     match number {
         0 => Vec::new(),
@@ -61,7 +61,7 @@ fn named(alias: &str, is_autoname: bool) -> NewAlias<'_> {
     }
 }
 
-/// Registers in the list; returns whether the id is new and which others went.
+/// Registers in the list; returns whether the id is new, and which other entries were removed.
 fn register(rows: &mut Vec<Row>, mut row: Row, keeps_alias: bool) -> (bool, Vec<Uuid>) {
     let at = rows.iter().position(|known| known.id == row.id);
     if let (Some(at), true) = (at, keeps_alias) {
@@ -105,7 +105,7 @@ fn digest_of(directory: &Directory) -> u128 {
     crate::text::hash::fingerprint(parts.iter().map(Vec::as_slice))
 }
 
-/// A directory of ids 1 to n, all created at once, registered in this order.
+/// Makes a directory of ids 1 to n, all created at the same time, registered in this order.
 fn numbered(count: u128) -> Directory {
     let mut directory = Directory::default();
     for id in 1..=count {
@@ -308,7 +308,7 @@ fn a_payload_that_breaks_a_rule_is_refused() {
     ] {
         assert!(decode(&[sound.clone(), bad]).is_err());
     }
-    // A time out of range, and a count that nothing could hold.
+    // A time out of range, and a count greater than anything can hold.
     let mut late = sound.clone();
     late.splice(16..17, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
     assert!(decode(&[late]).is_err());
@@ -468,7 +468,7 @@ proptest! {
         let mut directory = numbered(count);
         let mut unseen: Vec<Uuid> = (1..=count).map(Uuid::from_u128).collect();
         for new_id in new_ids.into_iter().take(count as usize) {
-            // The worst that ids can do: to stand just in front of where the looking is.
+            // The worst case for ids: each is directly before the position of the next visit.
             let next = directory.pruned_up_to.map_or(0, |id| id.as_u128() + 1);
             let id = Uuid::from_u128(if ahead { next } else { new_id });
             directory.register(&Registration { id, key: id.as_bytes(), created_at_ms: START_MS, alias: None });
@@ -481,7 +481,7 @@ proptest! {
     }
 
     #[test]
-    fn the_dead_are_gone_after_as_many_visits_as_there_are_entries(count in 1u128..60, visits in 1usize..9, mask in any::<u64>()) {
+    fn dead_entries_are_removed_after_as_many_visits_as_there_are_entries(count in 1u128..60, visits in 1usize..9, mask in any::<u64>()) {
         let mut directory = numbered(count);
         let is_live = |id: Uuid| mask & 1 << id.as_u128() == 0;
         let digest = digest_of(&directory);

@@ -150,7 +150,7 @@ impl Chunk {
         })
     }
 
-    /// Makes a chunk from what a payload holds; it must be validated by [`Chunk::check`] before use.
+    /// Makes a chunk from what a payload holds; `Log::push_chunk` validates it before use.
     pub fn from_parts(parts: ChunkParts<'_>) -> Option<Chunk> {
         let heads_bytes = u32::try_from(parts.heads.len()).ok()?;
         let mut data = Vec::with_capacity(parts.heads.len() + parts.bodies.len());

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_shared_from_its_second_sighting_and_gone_with_its_last_holder() {
+    fn a_body_is_shared_from_its_second_occurrence_and_freed_with_its_last_reference() {
         let body = [b"a body of its own for this test ".as_slice(); 32].concat();
         assert!(Shared::find(&body).is_none());
         let first = Shared::find(&body).unwrap();

@@ -31,7 +31,7 @@ impl Kept {
     }
 }
 
-/// A user's message that neither calls nor answers.
+/// Returns a user's message that neither calls nor answers.
 fn plain(seq: u64, time_ms: i64, body: &[u8]) -> Entry<'_> {
     Entry {
         seq,

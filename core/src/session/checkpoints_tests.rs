@@ -23,12 +23,12 @@ fn digest(session: &Session) -> Vec<u8> {
     all
 }
 
-/// A copy that shares nothing.
+/// Returns a copy that shares nothing.
 fn deep_copy(session: &Session) -> Session {
     Session::decode_whole(&session.encode_whole()).unwrap()
 }
 
-/// What a restore brings back, as text.
+/// Returns everything that a restore brings back, as text.
 fn content(session: &Session, now_ms: i64) -> Vec<String> {
     let mut all = vec![session.state().to_owned()];
     session.messages(now_ms, |head, body| {
@@ -139,7 +139,7 @@ fn a_checkpoint_costs_little_and_is_written_once() {
         session.heap_bytes()
     );
     assert!(session.encode_whole().len() < payload_bytes + 10 * 1000);
-    // The sharing outlives a payload.
+    // A payload keeps the sharing.
     let loaded = deep_copy(&session);
     assert!(
         loaded.heap_bytes() < bytes + 10 * (bytes / 20),
@@ -197,14 +197,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..80)
 }
 
-/// A checkpoint as the model keeps it: a whole copy of the session that shares nothing.
+/// A checkpoint in the model: a full copy of the session that shares nothing.
 struct Kept {
     id: u64,
     copy: Session,
     last_gone: u64,
 }
 
-/// The copy under the present bounds and pins, at the present time.
+/// Returns the copy under the present bounds and pins, at the present time.
 fn under_the_window(kept: &Session, present: &Session, now_ms: i64) -> Session {
     let mut copy = deep_copy(kept);
     let limits = present.limits();
@@ -229,7 +229,7 @@ proptest! {
         let mut session = session(limits);
         let mut now_ms = START_MS;
         let mut model: Vec<Kept> = Vec::new();
-        // Forks and what they were when they were made: nothing that happens here may change them.
+        // Forks, and their state when they were made: nothing that happens here may change them.
         let mut forks: Vec<(Session, Vec<u8>)> = Vec::new();
         let mut last_message = 0;
         const NAMES: [&str; 4] = ["ann", "bob", "cleo", "dan"];
@@ -265,7 +265,7 @@ proptest! {
                     prop_assert!(changed.result <= 1);
                     let mut copies = false;
                     for kept in &mut model {
-                        // In a checkpoint nothing is hidden: what it could bring back has to go.
+                        // Nothing in a checkpoint is hidden: whatever it could bring back must be redacted.
                         copies |= redact_copy(&mut kept.copy, seq);
                     }
                     prop_assert_eq!(changed.result == 1, copies || live.is_some_and(|live| session.messages.get(seq, |_, body| body != live).unwrap_or(false)));
@@ -303,7 +303,7 @@ proptest! {
                     prop_assert_eq!(session.event_span(now_ms).last_seq, Some(seq));
                     prop_assert!(session.event_span(now_ms).count >= events.count);
                     prop_assert_eq!(session.meta().map(str::to_owned), meta);
-                    // A follower is told of everything that has gone since: see `follow`.
+                    // A follower gets a gap for everything that was dropped since: see `follow`.
                     let gone = if last_message > kept.id { last_message } else { kept.last_gone };
                     prop_assert!(session.messages.last_gone_seq() >= gone);
                 },
@@ -329,7 +329,7 @@ proptest! {
                     });
                     let mut left = Vec::new();
                     fork.messages.scan(|head, _| { left.push(head.seq); ControlFlow::<()>::Continue(()) });
-                    // Its window may let some of them go.
+                    // Its window may evict some of them.
                     prop_assert!(seqs.ends_with(&left) || maxage_ms > 0 || !fork.pins().is_empty(), "{:?} {:?}", seqs, left);
                     prop_assert!(left.iter().all(|seq| seqs.contains(seq)));
                     prop_assert_eq!(digest(&deep_copy(&fork)), digest(&fork));
@@ -356,7 +356,7 @@ proptest! {
     }
 }
 
-/// Redacts in a copy that is kept, whatever its window hides.
+/// Redacts in a stored copy, whatever its window hides.
 fn redact_copy(copy: &mut Session, seq: u64) -> bool {
     let new = copy.messages.get(seq, |_, body| {
         let new = body::redacted(body, Some("why"));
@@ -383,7 +383,7 @@ fn loading_many_checkpoints_takes_memory_for_what_they_do_not_share() {
     }
     let loaded = deep_copy(&session);
     assert_eq!(digest(&loaded), digest(&session));
-    // A reference for each chunk and checkpoint would be some 1,000 x 800 x 8 bytes.
+    // A reference for each chunk and checkpoint would take some 1,000 x 800 x 8 bytes.
     assert!(
         loaded.heap_bytes() < alone + 1000 * 2500,
         "{} {alone}",

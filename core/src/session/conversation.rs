@@ -231,7 +231,7 @@ impl Session {
         });
     }
 
-    /// Moves the bytes of sealed chunks to where `relocate` puts them: see [`Log::relocate`].
+    /// Moves the bytes of sealed chunks to where `relocate` puts them: see [`crate::log::Log::relocate`].
     pub fn relocate(
         &mut self,
         from: usize,

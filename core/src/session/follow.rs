@@ -230,7 +230,7 @@ mod tests {
     };
 
     #[test]
-    fn kinds_come_in_the_order_of_seqs_and_what_is_gone_is_one_gap() {
+    fn records_come_in_the_order_of_seqs_and_dropped_ones_are_one_gap() {
         let mut session = session(Limits {
             maxlen: 2,
             event_maxlen: 2,

@@ -1,4 +1,4 @@
-//! A session beside a naive model that keeps plain vectors and follows the rules word by word.
+//! Compares a session with a naive model that keeps plain vectors and implements the rules literally.
 
 use uuid::Uuid;
 
@@ -30,7 +30,7 @@ struct Model {
 }
 
 impl Model {
-    /// For each message, the place of the message its exchange stands at.
+    /// For each message, the index of the first message of its exchange.
     fn roots(&self) -> Vec<usize> {
         let mut roots = Vec::new();
         for (place, kept) in self.messages.iter().enumerate() {
@@ -59,7 +59,7 @@ impl Model {
         roots.iter().map(|root| is_pinned(*root)).collect()
     }
 
-    /// Which places have passed and are to be shown to nobody.
+    /// Returns the indexes of the messages that have expired and must not be shown.
     fn passed(&self, now_ms: i64) -> Vec<usize> {
         let roots = self.roots();
         let pinned = self.pinned(&roots);
@@ -121,7 +121,7 @@ impl Model {
         }
     }
 
-    /// The places of these seqs and of all answers to calls among them.
+    /// Returns the indexes of these seqs and of all answers to calls among them.
     fn with_answers(&self, seqs: &[u64]) -> Vec<usize> {
         let mut goes: Vec<bool> = self.messages.iter().map(|kept| seqs.contains(&kept.seq)).collect();
         for place in 0..self.messages.len() {
@@ -355,7 +355,7 @@ fn check_reads(session: &Session, model: &Model, now_ms: i64, random: (i64, i64,
     let all = model.shown(now_ms);
     assert_eq!(shown(session, now_ms), all);
     assert_eq!(session.message_count(now_ms), all.len() as u64);
-    // No answer stands without its call: every answer that once had one has it still.
+    // No answer is kept without its call: every answer that had a call still has it.
     for kept in &model.messages {
         let root = session.messages.get(kept.seq, |head, _| head.root).flatten();
         assert!(
@@ -447,7 +447,7 @@ proptest! {
             let version = session.version();
             let before = (digest(&session), model.shown(now_ms));
             let now = at(now_ms);
-            // What the step says happened; `None` where it has nothing to say of changes.
+            // What the step reports; `None` if it says nothing about changes.
             let mut changed = None;
             match step {
                 Step::Append { bodies, older_ms, maxlen } => {
