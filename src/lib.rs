@@ -2,8 +2,7 @@
 //!
 //! A thin shell around the engine (`redis-session-core`). Every command takes the same steps: it parses its arguments and bodies ([`args`],
 //! `command/…`), opens the key and checks its guards ([`write`]), calls the engine once, and replies, replicates and notifies what
-//! happened.
-//! All unsafe code is in [`ffi`].
+//! happened. All unsafe code is in [`ffi`].
 #![deny(unsafe_code)]
 
 mod args;

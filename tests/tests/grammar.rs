@@ -9,8 +9,7 @@ use redis_session_tests::{items, oracle, talk, text, Server, Value};
 
 /// The keys for the sentences. `k` is a session in state `s0` with three messages, the entity `e`, an event, the agent `a`, and a
 /// checkpoint; if the sentence needs a lease, `a` holds one with token 1. It is `ada` in the directory `i`. `anchors` has one anchor, the
-/// lists
-/// `l` and `l2` and the hash `h` can be migrated; `fresh` and `d` do not exist.
+/// lists `l` and `l2` and the hash `h` can be migrated; `fresh` and `d` do not exist.
 struct Scene {
     /// The prefix of the name of each key.
     prefix: String,
