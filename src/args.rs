@@ -244,9 +244,13 @@ impl GivenLimits {
         Ok(())
     }
 
-    /// Returns the configured limits, overridden by these.
-    pub fn over_defaults(&self) -> Arc<Limits> {
-        let mut limits = settings::default_limits();
+    /// Returns the configured limits, overridden by these. A command that `obeys` a primary or an append-only file says every limit that
+    /// its version had; one that it does not say gets the value that an older payload gives it, not this server's own configuration.
+    pub fn over_defaults(&self, obeys: bool) -> Arc<Limits> {
+        let mut limits = match obeys {
+            true => Arc::new(Limits::when_missing()),
+            false => settings::default_limits(),
+        };
         for (limit, value) in &self.given {
             Arc::make_mut(&mut limits).set(*limit, *value);
         }

@@ -84,7 +84,7 @@ macro_rules! limits {
             )+];
 
             /// The values for limits that a payload lacks, because it was written before they existed.
-            pub(crate) const fn when_missing() -> Limits {
+            pub const fn when_missing() -> Limits {
                 Limits { $( $field: $when_missing, )+ }
             }
 

@@ -182,7 +182,7 @@ impl Handler for Create {
         let guarded = opened.guard(options, &moment)?;
         let new = NewSession {
             id: request.id.unwrap_or_else(Uuid::now_v7),
-            limits: request.limits.over_defaults(),
+            limits: request.limits.over_defaults(moment.obeys),
             scope: request.scope,
             state: request.state,
             meta: request.meta,

@@ -475,7 +475,7 @@ impl Handler for IndexAdd {
         add_to(&mut effect, alias, &pruned);
         // One replicated command for both keys.
         directory.publish_bare(ctx, Some(&effect), &[]);
-        let is_renamed_alone = settled.content_changed() && !registered.changed;
+        let is_renamed_alone = settled.session_changed() && !registered.changed;
         settled.publish_bare(ctx, is_renamed_alone.then_some(&effect), &[]);
         Ok(())
     }

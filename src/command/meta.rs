@@ -38,7 +38,7 @@ impl Handler for Meta {
         let settled = changed.settle();
         let mut effect = ctx.effect(c"SESSION.META");
         effect.arg(key).arg(json);
-        let events = settled.content_changed().then_some(c"session.meta");
+        let events = settled.session_changed().then_some(c"session.meta");
         settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }

@@ -195,7 +195,7 @@ impl Handler for Migrate {
                 id: request.id,
                 new_id: if request.dry_run { Uuid::nil() } else { Uuid::now_v7() },
                 ttl_ms: migration::ttl_ms_until(expires_at_ms, moment.now.now_ms),
-                limits: request.limits.over_defaults(),
+                limits: request.limits.over_defaults(ctx.obeys_primary()),
                 maxlen: request.maxlen,
                 now: moment.now,
             },

@@ -106,7 +106,7 @@ impl Handler for Window {
         if change.pins.as_ref().is_some_and(Vec::is_empty) {
             effect.word(Word::NoPin);
         }
-        let events = settled.content_changed().then_some(c"session.window");
+        let events = settled.session_changed().then_some(c"session.window");
         settled.publish(ctx, effect, &[], events.as_slice());
         Ok(())
     }

@@ -26,7 +26,7 @@ pub struct Changed<'a, K> {
     /// Where the session came from, if it was not there before.
     pub(super) origin: Option<Box<Origin>>,
     /// The receipt's.
-    pub(super) content_changed: bool,
+    pub(super) session_changed: bool,
     pub(super) evicted: u64,
 }
 
@@ -95,7 +95,7 @@ impl<'c, 'a, K: Holds<'c, 'a>> Guarded<'a, K> {
             open: self.open,
             admitted: self.admitted,
             origin,
-            content_changed: written.changed,
+            session_changed: written.changed,
             evicted: written.evicted,
         };
         Ok((written.result, changed))
@@ -119,7 +119,7 @@ impl<'c, 'a, K: Holds<'c, 'a>> Guarded<'a, K> {
                 expiry,
                 replaces: false,
             })),
-            content_changed: true,
+            session_changed: true,
             evicted: written.evicted,
         }
     }
@@ -142,7 +142,7 @@ impl<'c, 'a> Destination<'c, 'a> {
             },
             admitted: self.admitted,
             origin: Some(Box::new(Origin::Explicit { expiry, replaces })),
-            content_changed: true,
+            session_changed: true,
             evicted,
         }
     }

@@ -37,7 +37,7 @@ struct Facts<'a> {
     /// Content, expiry, or the session's being there at all.
     changed: bool,
     /// What the command itself is about.
-    content_changed: bool,
+    session_changed: bool,
     evicted: u64,
     outcome: Outcome,
 }
@@ -74,16 +74,16 @@ impl<'c, 'a, K: Holds<'c, 'a>> Changed<'a, K> {
         let OpenKey { key, name, .. } = self.open.open_mut();
         let (outcome, is_told) = if options.expiry.is_some() || self.origin.is_some() {
             let first = first_expiry(self.origin.as_deref());
-            settle_as_told(key, first, options, moment, self.content_changed)
+            settle_as_told(key, first, options, moment, self.session_changed)
         } else {
-            (Outcome::slid(slide(key, moment, self.content_changed)), false)
+            (Outcome::slid(slide(key, moment, self.session_changed)), false)
         };
         let facts = Facts {
             key: *name,
             now_ms: moment.now.now_ms,
             content_ms: moment.now.content_ms,
-            changed: self.content_changed || is_told || self.origin.is_some(),
-            content_changed: self.content_changed,
+            changed: self.session_changed || is_told || self.origin.is_some(),
+            session_changed: self.session_changed,
             evicted: self.evicted,
             outcome,
         };
@@ -95,9 +95,9 @@ impl<'c, 'a, K: Holds<'c, 'a>> Changed<'a, K> {
 
 /// Moves the key's expiry to now + ttl where there are both, for a change of content; returns the new one. A primary sends its expiry itself.
 #[inline(always)]
-fn slide(key: &mut WriteKey<'_, SessionValue>, moment: &Moment, content_changed: bool) -> Option<i64> {
+fn slide(key: &mut WriteKey<'_, SessionValue>, moment: &Moment, session_changed: bool) -> Option<i64> {
     let ttl_ms = match key.get() {
-        Found::Value(value) if content_changed && !moment.obeys => value.session().ttl_ms(),
+        Found::Value(value) if session_changed && !moment.obeys => value.session().ttl_ms(),
         _ => 0,
     };
     if ttl_ms == 0 || key.expires_at_ms().is_none() {
@@ -116,7 +116,7 @@ fn settle_as_told(
     first: Option<FirstExpiry>,
     options: &WriteOptions,
     moment: &Moment,
-    content_changed: bool,
+    session_changed: bool,
 ) -> (Outcome, bool) {
     if let Some(FirstExpiry { ttl_ms, at_ms }) = first {
         // It is at the key already.
@@ -138,7 +138,7 @@ fn settle_as_told(
         (Some(Expiry::Persist), at_ms) => (Some(0), at_ms.map_or(ExpiryFact::Removed, ExpiryFact::At)),
         (Some(Expiry::At { ms }), _) => (None, ExpiryFact::At(ms)),
         (Some(Expiry::Keep), _) => (None, ExpiryFact::Kept),
-        (None, _) => return (Outcome::slid(slide(key, moment, content_changed)), false),
+        (None, _) => return (Outcome::slid(slide(key, moment, session_changed)), false),
     };
     if let (Some(ttl_ms), Found::Value(value)) = (ttl_ms, key.get_mut()) {
         value.change(|session| session.set_ttl_ms(ttl_ms));
@@ -194,7 +194,7 @@ impl<'a> Settled<'a> {
                 now_ms: moment.now.now_ms,
                 content_ms: moment.now.content_ms,
                 changed,
-                content_changed: changed,
+                session_changed: changed,
                 evicted: 0,
                 outcome: Outcome {
                     deleted,
@@ -210,8 +210,8 @@ impl<'a> Settled<'a> {
     }
 
     /// Whether the change itself changed anything, as its receipt says.
-    pub fn content_changed(&self) -> bool {
-        self.facts.content_changed
+    pub fn session_changed(&self) -> bool {
+        self.facts.session_changed
     }
 
     /// How many messages left the window with the change.
@@ -305,7 +305,7 @@ impl<'a> Facts<'a> {
             return self.publish_effects(origin, ctx, &[&effect], events);
         };
         let creation = self.creation(ctx, new);
-        if !self.content_changed {
+        if !self.session_changed {
             return self.publish_effects(origin, ctx, &[&creation], &[]);
         }
         self.add_times_to(&mut effect);

@@ -1,6 +1,7 @@
 //! What a command propagated, read from the append-only file, which contains the replication stream.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::server::Server;
 use crate::talk;
@@ -25,7 +26,25 @@ impl Server {
         self.propagated_by(act).iter().map(|command| line(command)).collect()
     }
 
+    /// Adds a command, as typed, to the append-only file of a server that does not run.
+    pub fn add_to_journal(&self, line: &str) {
+        let words = talk::split(line);
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bytes.extend_from_slice(&word);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        let mut all = self.journal();
+        all.extend_from_slice(&bytes);
+        fs::write(self.journal_path(), all).expect("the append-only file");
+    }
+
     fn journal(&self) -> Vec<u8> {
+        fs::read(self.journal_path()).expect("the append-only file")
+    }
+
+    fn journal_path(&self) -> PathBuf {
         let folder = self.file("appendonlydir");
         let entries = fs::read_dir(&folder).expect("an append-only server");
         let mut files: Vec<_> = entries.map(|entry| entry.expect("a folder entry").path()).collect();
@@ -33,7 +52,7 @@ impl Server {
             path.extension().is_some_and(|ext| ext == "aof") && path.to_string_lossy().contains(".incr.")
         });
         assert_eq!(files.len(), 1, "one incremental file: {files:?}");
-        fs::read(&files[0]).expect("the append-only file")
+        files.remove(0)
     }
 }
 

@@ -112,6 +112,22 @@ fn live_event(n: usize) -> String {
     )
 }
 
+#[test]
+fn every_format_has_an_example() {
+    let server = Server::start();
+    server.run("RPUSH list x");
+    let refused = server.say("SESSION.MIGRATE list FORMAT none");
+    let (_, formats) = refused.split_once("FORMAT must be one of ").expect("the formats");
+    let (formats, _) = formats.split_once(", not ").expect("the formats");
+    let layouts = layouts();
+    for format in formats.split(", ") {
+        assert!(
+            layouts.iter().any(|legacy| legacy.format == format),
+            "layouts() needs an example of {format}"
+        );
+    }
+}
+
 /// Every row of the list of layouts, and variants with elements that are set aside.
 fn layouts() -> Vec<Legacy> {
     let mut mixed = Legacy {

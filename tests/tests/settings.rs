@@ -95,6 +95,40 @@ fn an_unknown_or_bad_setting_stops_the_boot() {
     }
 }
 
+/// Tests of what must not depend on a server's configuration change all of it: see [`Options::hostile`].
+#[test]
+fn a_hostile_server_has_every_setting_that_matters_to_replicas_at_another_value() {
+    // Only a value of the primary's goes to replicas, or only a reply depends on it.
+    const WITHOUT: [&str; 1] = ["checkpoint-grace"];
+    let server = Options::default().hostile().start();
+    for (name, default, ..) in SETTINGS {
+        let is_default = get(&server, name) == default;
+        assert_eq!(is_default, WITHOUT.contains(&name), "session.{name}");
+    }
+}
+
+/// An older primary, or an append-only file that an older version wrote, does not know of limits that came later.
+#[test]
+fn a_limit_that_a_primary_does_not_say_is_not_taken_from_the_configuration() {
+    let server = Options::default().append_only().hostile().start();
+    server.run("SESSION.CREATE new");
+    assert_eq!(
+        server.document("new")["limits"]["max-agents"],
+        1,
+        "the configuration has one"
+    );
+    server.kill();
+    let older = "SESSION.CREATE old ID 01890a5d-ac96-774b-bcce-b302099a8057 LIMIT maxlen 5 AT 1768384800000 PERSIST";
+    server.add_to_journal(older);
+    server.restart();
+    let limits = server.document("old")["limits"].clone();
+    for (name, value) in limits.as_object().expect("limits") {
+        let expected = if name == "maxlen" { 5 } else { 0 };
+        assert_eq!(value, expected, "{name}");
+    }
+    assert!(limits.as_object().is_some_and(|limits| limits.len() >= 10), "{limits}");
+}
+
 #[test]
 fn a_default_is_written_into_a_session_when_it_is_created() {
     let server = Server::start();
@@ -115,6 +149,11 @@ fn a_default_is_written_into_a_session_when_it_is_created() {
     ] {
         assert_eq!((&before[name], &after[name]), (&was.into(), &is.into()), "{name}");
     }
+    // Every other limit has no setting: a new session has no such bound.
+    const WITHOUT_SETTING: [&str; 3] = ["maxage", "maxbytes", "maxtokens"];
+    let same = after.as_object().expect("limits").iter();
+    let same = same.filter(|(name, value)| before[name.as_str()] == **value);
+    assert_eq!(same.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), WITHOUT_SETTING);
     server.run("SESSION.APPEND before JSON {} {} {}");
     server.run("SESSION.APPEND after JSON {} {} {}");
     assert_eq!(

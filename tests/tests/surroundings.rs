@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use redis_session_tests::table::{Command, Kind};
+use redis_session_tests::table::{assert_examples, Command, Kind};
 use redis_session_tests::{entry, items, talk, text, Client, Server, Value};
 
 #[test]
@@ -572,7 +572,7 @@ fn each_write_notifies() {
         }
     };
     let five = r#"SESSION.APPEND k JSON '{"n":1}' '{"n":2}' '{"n":3}' '{"n":4}' '{"n":5}'"#;
-    for (command, expected) in [
+    let examples = [
         ("SESSION.CREATE k", &["session.create"][..]),
         ("SESSION.CREATE k OPEN", &[]),
         // A directory sends none.
@@ -604,6 +604,7 @@ fn each_write_notifies() {
         ("SESSION.ENTITY FORGET k 2 e f", &[]),
         ("SESSION.ENTITY LIST k", &[]),
         ("SESSION.ENTITY RESOLVE k he", &[]),
+        ("SESSION.EVENT ADD k pass", &["session.event"]),
         ("SESSION.GETEX k", &[]),
         ("SESSION.GETEX k EX 100", &[]),
         ("SESSION.RANGE k 0 -1", &[]),
@@ -616,7 +617,29 @@ fn each_write_notifies() {
         ("SESSION.ENTITY MENTION k ID e", &["session.create", "session.entity"]),
         ("DEL k", &[]),
         ("SESSION.GETEX k CREATE", &["session.create"]),
-    ] {
+    ];
+    // Where the others are told of.
+    const ELSEWHERE: &[(&str, &str)] = &[
+        ("SESSION.AGENT HANDOFF", "agent.rs"),
+        ("SESSION.AGENT JOIN", "agent.rs"),
+        ("SESSION.AGENT LEASE", "agent.rs"),
+        ("SESSION.AGENT LEAVE", "agent.rs"),
+        ("SESSION.AGENT RELEASE", "agent.rs"),
+        ("SESSION.ANCHOR ADD", "anchor.rs"),
+        ("SESSION.CHECKPOINT CREATE", "checkpoint.rs"),
+        ("SESSION.CHECKPOINT DEL", "checkpoint.rs"),
+        ("SESSION.CHECKPOINT RESTORE", "checkpoint.rs"),
+        ("SESSION.FORK", "checkpoint.rs"),
+        ("SESSION.LOAD", "it is a primary's or an append-only file's"),
+        ("SESSION.MIGRATE", "migrate.rs"),
+    ];
+    let commands = server.commands();
+    assert_examples(
+        commands.iter().filter(|command| command.is_write()),
+        examples.iter().map(|(command, _)| command),
+        ELSEWHERE,
+    );
+    for (command, expected) in examples {
         let mut events = events_of(&[command]);
         events.sort();
         assert_eq!(events, expected, "{command}");

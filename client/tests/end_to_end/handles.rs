@@ -40,6 +40,16 @@ const NOT_GUARDED: &[(&str, &str)] = &[
     ("SESSION.MIGRATE", "what is at the key is a session already"),
 ];
 
+#[test]
+fn every_limit_of_the_module_has_a_name_of_its_own() {
+    let server = Server::start();
+    server.run("SESSION.CREATE k");
+    let limits = server.document("k")["limits"].clone();
+    let names: BTreeSet<&str> = limits.as_object().expect("limits").keys().map(String::as_str).collect();
+    let known: BTreeSet<String> = Limit::KNOWN.iter().map(ToString::to_string).collect();
+    assert_eq!(known.iter().map(String::as_str).collect::<BTreeSet<_>>(), names);
+}
+
 /// Notes the commands that are sent.
 struct Noting {
     client: redis::Client,

@@ -137,15 +137,14 @@ fn no_two_rows_are_confused() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), ROWS.len());
-    let precedences = ROWS.iter().filter_map(|row| match row.told_by {
-        legacy::ToldBy::Elements { precedence, .. } => Some(precedence),
-        _ => None,
-    });
-    let mut precedences: Vec<u8> = precedences.collect();
-    let all = precedences.len();
-    precedences.sort_unstable();
-    precedences.dedup();
-    assert_eq!(precedences.len(), all);
+    let mut by_precedence = std::collections::BTreeMap::new();
+    for row in ROWS {
+        if let legacy::ToldBy::Elements { precedence, .. } = row.told_by {
+            if let Some(other) = by_precedence.insert(precedence, row.name) {
+                panic!("{other} and {} both have precedence {precedence}", row.name);
+            }
+        }
+    }
 }
 
 fn sample(row: &Row) -> Vec<Source<'static>> {
