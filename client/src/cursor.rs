@@ -5,7 +5,7 @@ use crate::{EntryKind, SessionEntry};
 /// Where to go on with `SESSION.READ`: for programs that read page by page over connections of their own. A `SessionHandle` follows with
 /// one of these.
 ///
-/// A gap is told of with every page that it reaches into, and what still stands inside it follows it. So it is not the greatest seq of a
+/// A gap is reported with every page that it reaches into, and what still stands inside it follows it. So it is not the greatest seq of a
 /// reply that says where to go on, and the same gap may come again. A cursor knows both.
 ///
 /// ```

@@ -10,11 +10,11 @@ use crate::fake::{Answer, Fake};
 use crate::places::client;
 
 /// So long that a test which waits for its end fails otherwise.
-const PATIENCE: Duration = Duration::from_secs(600);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
 
 fn patient<C: Connect>(connect: C) -> SessionStore<C> {
     let retry = Retry {
-        give_up_after: PATIENCE,
+        give_up_after: GIVE_UP_AFTER,
         response_timeout: Duration::from_secs(2),
         ..Retry::default()
     };
@@ -32,7 +32,7 @@ async fn is_unreachable<C: Connect>(connect: C, address: &str) {
     let text = refused.to_string();
     assert!(matches!(refused, SessionError::Unreachable { .. }), "{refused:?}");
     assert!(text.contains(address) && !text.contains("secret"), "{text}");
-    assert!(began.elapsed() < PATIENCE / 10, "it was tried again");
+    assert!(began.elapsed() < GIVE_UP_AFTER / 10, "it was tried again");
 
     let session = store
         .open("0190c5a4-7b1e-7ccc-8000-0123456789ab".parse().expect("an id"))

@@ -16,9 +16,9 @@ async fn session(server: &Server) -> SessionHandle<redis::Client> {
     store(client(server)).create(Create::new()).await.expect("a session")
 }
 
-fn with_patience(server: &Server, patience: Duration) -> SessionStore<redis::Client> {
+fn giving_up_after(server: &Server, give_up_after: Duration) -> SessionStore<redis::Client> {
     let retry = Retry {
-        give_up_after: patience,
+        give_up_after,
         ..Retry::default()
     };
     SessionStore::with_retry(client(server), "acme", retry)
@@ -48,14 +48,14 @@ async fn an_edit_begins_again_when_somebody_else_wrote() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_gives_up_when_patience_is_over() {
+async fn an_edit_gives_up_after_its_time() {
     let server = Server::start();
     let id = session(&server).await.id();
-    let session = with_patience(&server, Duration::ZERO)
+    let session = giving_up_after(&server, Duration::ZERO)
         .open(id)
         .await
         .expect("the session");
-    let error = disturbed(&session, &server, 1).await.expect_err("no patience");
+    let error = disturbed(&session, &server, 1).await.expect_err("no second attempt");
     let SessionError::Concurrent { attempts: 1, last } = error else {
         panic!("{error:?}")
     };
@@ -96,11 +96,11 @@ async fn one_agent_has_the_turn() {
         panic!("{refused:?}")
     };
     assert!(agent == "planner" && remaining_ms > 0);
-    let impatient = with_patience(&server, Duration::ZERO)
+    let without_retries = giving_up_after(&server, Duration::ZERO)
         .open(planner.id())
         .await
         .expect("the session");
-    let refused = impatient
+    let refused = without_retries
         .lease("clerk", Duration::from_secs(1))
         .await
         .map(|_| ())

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use crate::durable::Durable;
 
-/// Patience that ends only when something is broken.
+/// Retries for so long that only a fault ends them.
 pub fn patient() -> Retry {
     Retry {
         give_up_after: Duration::from_secs(120),

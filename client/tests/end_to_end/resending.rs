@@ -168,7 +168,7 @@ async fn a_server_that_starts_or_loads_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_not_there_any_more_is_tried_until_patience_is_over() {
+async fn a_server_that_is_not_there_any_more_is_tried_until_its_retries_are_over() {
     let server = Server::start();
     let retry = Retry {
         give_up_after: Duration::from_millis(50),
