@@ -158,7 +158,7 @@ commands! {
     session_remove(key: impl AsRef<[u8]>, seqs: &[u64], write: WriteOptions) -> u64 = request::remove(key, seqs, write);
     "session_remove(\"session:1\", &[1, 99], WriteOptions::new())" => "assert_eq!(reply, 1);"
 
-    /// `SESSION.REDACT`: takes the content out of messages, from memory and from checkpoints; how many.
+    /// `SESSION.REDACT`: removes the content of messages, also in checkpoints; returns how many.
     session_redact(key: impl AsRef<[u8]>, seqs: &[u64], reason: Option<&str>, write: WriteOptions) -> u64 =
         request::redact(key, seqs, reason, write);
     "session_redact(\"session:1\", &[1], Some(\"privacy\"), WriteOptions::new())" => "assert_eq!(reply, 1);"
@@ -200,7 +200,7 @@ commands! {
         request::entity_candidates(key, word, or_any);
     "session_entity_candidates(\"session:1\", \"they\", false)" => "assert_eq!(reply.len(), 2);"
 
-    /// `SESSION.EVENT ADD`: records an event, creating the session if needed, and moves the state if told to; its seq.
+    /// `SESSION.EVENT ADD`: records an event, creating the session if needed, and moves the state if one is given; returns the event's seq.
     session_event_add(key: impl AsRef<[u8]>, event: NewEvent) -> u64 = request::event_add(key, event);
     "session_event_add(\"session:1\", NewEvent::new(\"lost\").agent(\"clerk\").state(\"broke\"))" => "assert_eq!(reply, 5);"
 
@@ -229,7 +229,7 @@ commands! {
     session_agent_handoff(key: impl AsRef<[u8]>, handoff: Handoff) -> HandedOff = request::agent_handoff(key, handoff);
     "session_agent_handoff(\"session:1\", Handoff::new(\"clerk\", \"planner\"))" => "assert_eq!(reply.seq, 5);"
 
-    /// `SESSION.AGENT LEASE`: gives an agent the turn for a time, or renews it; the fencing token. O(1).
+    /// `SESSION.AGENT LEASE`: gives an agent the session's lease for a time, or renews it; returns the fencing token. O(1).
     session_agent_lease(key: impl AsRef<[u8]>, agent: impl AsRef<str>, turn: Duration) -> u64 =
         request::agent_lease(key, agent, turn);
     "session_agent_lease(\"session:1\", \"clerk\", std::time::Duration::from_secs(5))" => "assert!(reply > 0);"
@@ -238,11 +238,11 @@ commands! {
     session_agent_release(key: impl AsRef<[u8]>, token: u64) -> () = request::agent_release(key, token);
     "session_agent_release(\"session:2\", 1)" => "assert_eq!(reply, ());"
 
-    /// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
+    /// `SESSION.READ`: returns what was recorded after a seq, blocking for it if asked to; empty if nothing was. O(N) in the entries replied.
     session_read(key: impl AsRef<[u8]>, read: ReadOptions) -> Vec<SessionEntry> = request::read(key, read);
     "session_read(\"session:1\", ReadOptions::after(2))" => "assert!(matches!(reply[0].kind, EntryKind::Event(_)));"
 
-    /// `SESSION.CHECKPOINT CREATE`: makes a checkpoint, and closes the session if told to; its id. Does not grow with the history.
+    /// `SESSION.CHECKPOINT CREATE`: makes a checkpoint, and closes the session if asked to; returns its id. The cost does not grow with the history.
     session_checkpoint_create(key: impl AsRef<[u8]>, checkpoint: NewCheckpoint) -> u64 =
         request::checkpoint_create(key, checkpoint);
     "session_checkpoint_create(\"session:1\", NewCheckpoint::new().label(\"done\").close())" => "assert_eq!(reply, 5);"

@@ -1,4 +1,4 @@
-//! How far a reader of `SESSION.READ` is, and which gaps it was told of.
+//! The position of a reader of `SESSION.READ`, and the gaps that were reported to it.
 
 use crate::{EntryKind, SessionEntry};
 
@@ -31,7 +31,7 @@ use crate::{EntryKind, SessionEntry};
 pub struct ReadCursor {
     /// What was read up to here.
     position: u64,
-    /// What is missing was told up to here, though not all that stands in between was read.
+    /// Gaps were reported up to this seq, though not every entry before it was read.
     missing_up_to: u64,
 }
 
@@ -119,14 +119,14 @@ impl ReadCursor {
         entries
     }
 
-    /// Passes one entry; false if it says nothing new: the rest of a gap that was told.
+    /// Passes one entry; returns false if it is the rest of a gap that was reported already.
     ///
     /// ```
     /// # use redis_session_client::{ReadCursor, ReadStep};
     /// let mut cursor = ReadCursor::after(0);
     /// assert!(cursor.pass(ReadStep::Gap { to: 9 }));
     /// assert!(cursor.pass(ReadStep::Recorded { seq: 4 }));
-    /// // ReadOptions on after 4, inside the gap, which is told once more.
+    /// // ReadOptions on after 4, inside the gap, which is reported once more.
     /// assert_eq!(cursor.position(), 4);
     /// assert!(!cursor.pass(ReadStep::Gap { to: 9 }));
     /// ```
@@ -140,7 +140,7 @@ impl ReadCursor {
         true
     }
 
-    /// Ends a page. Unless it was full, nothing is left inside of a gap that was told, and it need not be told again.
+    /// Ends a page. Unless it was full, nothing is left inside a gap that was reported, and it need not be reported again.
     ///
     /// ```
     /// # use redis_session_client::{ReadCursor, ReadStep};

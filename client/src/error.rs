@@ -54,7 +54,7 @@ pub enum SessionError {
     },
     /// `DEDUPCONFLICT`: the token was used for another message.
     DedupConflict(String),
-    /// `LEASEHELD`: another agent has the turn.
+    /// `LEASEHELD`: another agent holds the lease.
     LeaseHeld {
         /// The agent that holds the lease.
         agent: String,

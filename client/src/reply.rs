@@ -889,7 +889,7 @@ pub struct EventCounts {
     pub other: Other,
 }
 
-/// Who has the turn.
+/// The holder of the lease.
 ///
 /// ```
 /// # let server = redis_session_tests::Server::start();
@@ -972,7 +972,7 @@ pub struct SessionDocument {
     pub events: EventCounts,
     /// The checkpoints, oldest first.
     pub checkpoints: Vec<Checkpoint>,
-    /// Who has the turn, and until when.
+    /// The holder of the lease, and when it ends.
     pub lease: Option<Lease>,
     /// Whatever was noted.
     pub meta: Other,

@@ -1,6 +1,6 @@
 //! Reading replies without failing as a whole, for programs that show sessions rather than work on them.
 //!
-//! A reply is read strictly unless told otherwise: one that this version does not understand is
+//! A reply is read strictly by default: one that this version does not understand is
 //! [`UnexpectedReply`](crate::SessionError::UnexpectedReply), because a program must not act on half of it. A program that looks at sessions
 //! of any module, newer or older, wants to see what there is: [`Request::tolerant`](crate::Request::tolerant) reads the same reply so that
 //!

@@ -32,10 +32,10 @@ pub use postgres::PostgresTarget;
 pub use report::{SinkError, SinkReport, SinkWarning};
 pub use source::RedisSource;
 
-/// The outcomes of which a sink takes notice unless told otherwise.
+/// The outcomes that a sink writes by default.
 pub const FAILING_OUTCOMES: [&str; 7] = ["broke", "broken", "fail", "failed", "failure", "failing", "error"];
 
-/// How often a sink looks at every session unless told otherwise: twice within the default `session.checkpoint-grace`.
+/// How often a sink looks at every session by default: twice within the default `session.checkpoint-grace`.
 const DEFAULT_SWEEP_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Writes sessions that end (`CHECKPOINT … CLOSE`) with a failing outcome to a table of PostgreSQL, each exactly once.

@@ -1091,7 +1091,7 @@ pub fn remove(key: impl AsRef<[u8]>, seqs: &[u64], write: WriteOptions) -> Reque
         .replied(value::count)
 }
 
-/// `SESSION.REDACT`: takes the content out of messages, from memory and from checkpoints; how many.
+/// `SESSION.REDACT`: removes the content of messages, also in checkpoints; returns how many.
 ///
 /// ```
 /// # use redis_session_client::{WriteOptions, request};

@@ -444,7 +444,7 @@ pub fn agent_handoff(key: impl AsRef<[u8]>, handoff: Handoff) -> Request<HandedO
         .replied(HandedOff::read)
 }
 
-/// `SESSION.AGENT LEASE`: gives an agent the turn for a time, or renews it; the fencing token. O(1).
+/// `SESSION.AGENT LEASE`: gives an agent the session's lease for a time, or renews it; returns the fencing token. O(1).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -575,7 +575,7 @@ impl ReadOptions {
     }
 }
 
-/// `SESSION.READ`: what was recorded after a seq, waiting for it if told to; empty if nothing was. O(N) in the entries replied.
+/// `SESSION.READ`: returns what was recorded after a seq, blocking for it if asked to; empty if nothing was. O(N) in the entries replied.
 ///
 /// ```
 /// # use redis_session_client::{ReadOptions, request};

@@ -115,7 +115,7 @@ impl WriteOptions {
     }
 }
 
-/// What every command that writes a session can be told: [`WriteOptions`], and each builder of such a command.
+/// The options of every command that writes a session: [`WriteOptions`], and each builder of such a command.
 ///
 /// ```
 /// use redis_session_client::{Append, NewEvent, NewMessage, SessionWrite, request};

@@ -50,7 +50,7 @@ pub struct Follow<C: Connect> {
     key: Vec<u8>,
     /// The seq up to which entries were handed out.
     position: u64,
-    /// The seq up to which entries were read, and which gaps were told.
+    /// The seq up to which entries were read, and the gaps that were reported.
     cursor: ReadCursor,
     ready: VecDeque<SessionEntry>,
     kinds: Kinds,

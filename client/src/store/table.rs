@@ -118,7 +118,7 @@ macro_rules! session_writes {
             forget(ids: &[impl AsRef<str>]) -> u64 = |key, write| request::entity_forget(key, ids, write);
             "forget(&[\"u7\"])" => "assert_eq!(reply, 1);";
 
-            /// Records an event, and moves the state if told to; its seq. [`StateConflict`](SessionError::StateConflict) if its
+            /// Records an event, and moves the state if one is given; returns its seq. [`StateConflict`](SessionError::StateConflict) if its
             /// `if_state` is not the session's.
             record(event: NewEvent) -> u64 = |key, write| request::event_add(key, guarded(event, write));
             "record(NewEvent::new(\"lost\").agent(\"clerk\").state(\"broke\"))" => "assert_eq!(reply, 5);";
@@ -135,7 +135,7 @@ macro_rules! session_writes {
             hand_off(handoff: Handoff) -> HandedOff = |key, write| request::agent_handoff(key, guarded(handoff, write));
             "hand_off(Handoff::new(\"clerk\", \"planner\"))" => "assert_eq!(reply.seq, 5);";
 
-            /// Makes a checkpoint, and closes the session if told to; its id.
+            /// Makes a checkpoint, and closes the session if asked to; returns its id.
             checkpoint(checkpoint: NewCheckpoint) -> u64 =
                 |key, write| request::checkpoint_create(key, guarded(checkpoint, write));
             "checkpoint(NewCheckpoint::new().label(\"done\").close())" => "assert_eq!(reply, 5);";
