@@ -20,14 +20,6 @@ pub struct Incoming<'a> {
     pub tokens: Option<u32>,
 }
 
-impl Incoming<'_> {
-    fn tokens(&self) -> u32 {
-        self.tokens
-            .or(self.facts.token_count)
-            .unwrap_or_else(|| estimated_tokens(self.body.len()))
-    }
-}
-
 impl Session {
     // ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -65,9 +57,7 @@ impl Session {
         let message = NewMessage {
             seq: self.next_seq(),
             time_ms: facts.time_ms.unwrap_or(now.content_ms),
-            tokens: tokens
-                .or(facts.token_count)
-                .unwrap_or_else(|| estimated_tokens(body.len())),
+            tokens: tokens_of(tokens, facts, body),
             facts,
             body,
         };
@@ -161,7 +151,7 @@ impl Session {
         let message = NewMessage {
             seq,
             time_ms: summary.facts.time_ms.unwrap_or(now.content_ms),
-            tokens: summary.tokens(),
+            tokens: tokens_of(summary.tokens, &summary.facts, summary.body),
             facts: &summary.facts,
             body: summary.body,
         };
@@ -240,6 +230,14 @@ impl Session {
     ) -> Option<usize> {
         self.messages.relocate(from, chunks, relocate)
     }
+}
+
+/// The token count of a message: the one given with the command, else the body's own, else an estimate from its length.
+#[inline(always)]
+fn tokens_of(given: Option<u32>, facts: &Facts<'_>, body: &[u8]) -> u32 {
+    given
+        .or(facts.token_count)
+        .unwrap_or_else(|| estimated_tokens(body.len()))
 }
 
 fn redact_in(messages: &mut Messages, seq: u64, reason: Option<&str>) -> bool {

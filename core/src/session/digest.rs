@@ -53,7 +53,8 @@ impl Session {
         for limit in Limits::ROWS {
             part(&limits.get(limit).to_le_bytes());
         }
-        let none = Cold::default();
+        // Made only where there is none: it allocates.
+        let none;
         let Cold {
             scope,
             state,
@@ -75,7 +76,13 @@ impl Session {
                     list: checkpoints,
                     last_gone: last_gone_checkpoint,
                 },
-        } = cold.as_deref().unwrap_or(&none);
+        } = match cold {
+            Some(cold) => &**cold,
+            None => {
+                none = Cold::default();
+                &none
+            }
+        };
         part(scope.as_deref().unwrap_or_default().as_bytes());
         part(state.as_deref().unwrap_or(INITIAL_STATE).as_bytes());
         part(meta.as_deref().unwrap_or_default().as_bytes());

@@ -40,7 +40,8 @@ impl Session {
             cold,
             messages,
         } = self;
-        let none = Cold::default();
+        // Made only where there is none: it allocates.
+        let none;
         let Cold {
             scope,
             state,
@@ -62,7 +63,13 @@ impl Session {
                     list: checkpoints,
                     last_gone: last_gone_checkpoint,
                 },
-        } = cold.as_deref().unwrap_or(&none);
+        } = match cold {
+            Some(cold) => &**cold,
+            None => {
+                none = Cold::default();
+                &none
+            }
+        };
         let (aside, main) = messages.logs();
         let logs = [aside, Some(main), Some(set_aside), Some(&events.log)];
         let [aside_chunks, main_chunks, set_aside_chunks, event_chunks] = logs.map(|log| {

@@ -300,7 +300,7 @@ fn kept(seq: u64, time_ms: i64, incoming: &Incoming<'_>) -> Kept {
     Kept {
         seq,
         time_ms,
-        tokens: u64::from(incoming.tokens()),
+        tokens: u64::from(tokens_of(incoming.tokens, &incoming.facts, incoming.body)),
         role: incoming.facts.role.as_str().to_owned(),
         body: incoming.body.to_vec(),
     }
